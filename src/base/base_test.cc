@@ -145,6 +145,7 @@ TEST(Strings, SmallOnes) {
   for (std::string_view bad : {"", "1 ", "0x1", "99999999999999999999", "+1"})
     EXPECT_FALSE(parseInt(bad)) << bad;
   EXPECT_EQ(urlEncode("a b/c=é"), "a%20b%2Fc%3D%C3%A9");
+  EXPECT_EQ(urlDecode("a%20b%2Fc+%C3%A9%zz%4"), "a b/c é%zz%4");
   EXPECT_EQ(shorten("abcdef", 5), "ab...");
   EXPECT_EQ(shorten("éééé", 6), "é...");
   EXPECT_EQ(shorten("abc", 3), "abc");

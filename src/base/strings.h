@@ -24,6 +24,8 @@ std::optional<std::int64_t> parseInt(std::string_view text);
 
 // For query values and path segments: everything but letters, digits and -._~ becomes %XX.
 std::string urlEncode(std::string_view text);
+// Its reverse; '+' is a space, and what is no %XX stays as it is.
+std::string urlDecode(std::string_view text);
 
 std::string base64Encode(std::string_view bytes);
 // Standard alphabet; white space is passed over, padding may be missing.

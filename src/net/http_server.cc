@@ -1,0 +1,578 @@
+#include "net/http_server.h"
+
+#include <boost/asio/post.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/message.hpp>
+#include <boost/beast/http/status.hpp>
+#include <boost/beast/websocket/rfc6455.hpp>
+#include <boost/beast/websocket/stream.hpp>
+#include <deque>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/strings.h"
+#include "net/http1_parser.h"
+#include "net/stream.h"
+
+namespace cadre::net {
+
+// Beast's WebSocket asks how to end the layer below it.
+template <class Handler>
+void async_teardown(boost::beast::role_type, Stream& stream, Handler&& handler) {
+  stream.close();
+  asio::post(stream.get_executor(),
+             [handler = std::forward<Handler>(handler)]() mutable { handler(ErrorCode()); });
+}
+inline void teardown(boost::beast::role_type, Stream& stream, ErrorCode&) { stream.close(); }
+inline void beast_close_socket(Stream& stream) { stream.close(); }
+
+namespace {
+
+namespace websocket = boost::beast::websocket;
+
+constexpr std::size_t kReadBuffer = 64 << 10;
+constexpr std::size_t kMaxPipelined = 64 << 10;
+constexpr std::size_t kMaxWebSocketMessage = 16 << 20;
+
+class ServerConnection;
+class Server;
+
+class WebSocketOverStream final : public WebSocket {
+ public:
+  WebSocketOverStream(std::unique_ptr<Stream> stream) : state_(std::make_shared<State>(std::move(stream))) {}
+  ~WebSocketOverStream() override { state_->drop(); }
+
+  void accept(const http::request<http::empty_body>& request, const std::string& subprotocol,
+              Function<void(bool)> done) {
+    if (!subprotocol.empty())
+      state_->socket.set_option(websocket::stream_base::decorator(
+          [subprotocol](websocket::response_type& response) {
+            response.set(http::field::sec_websocket_protocol, subprotocol);
+          }));
+    state_->socket.async_accept(request, [state = state_, done = std::move(done)](ErrorCode error) {
+      done(!error);
+    });
+  }
+
+  void listen(Handler handler) override {
+    state_->handler = std::move(handler);
+    state_->read();
+  }
+
+  void send(bool text, std::string message) override {
+    state_->outgoing.push_back({text, std::move(message)});
+    state_->write();
+  }
+
+  void close(std::uint16_t code, std::string_view reason) override {
+    state_->goodbye = websocket::close_reason(static_cast<websocket::close_code>(code),
+                                              std::string(reason.substr(0, 120)));
+    state_->write();
+  }
+
+ private:
+  struct Message {
+    bool text;
+    std::string data;
+  };
+  // Beast's operations refer to the stream until they end, so it lives on until then.
+  struct State : std::enable_shared_from_this<State> {
+    explicit State(std::unique_ptr<Stream> stream) : owned(std::move(stream)), socket(*owned) {
+      socket.read_message_max(kMaxWebSocketMessage);
+      socket.set_option(websocket::stream_base::timeout::suggested(boost::beast::role_type::server));
+    }
+
+    void read() {
+      socket.async_read(buffer, [self = shared_from_this()](ErrorCode error, std::size_t) {
+        if (self->dropped) return;
+        if (error) return self->gone();
+        auto bytes = self->buffer.data();
+        if (self->handler.message)
+          self->handler.message(self->socket.got_text(),
+                                {static_cast<const char*>(bytes.data()), bytes.size()});
+        self->buffer.consume(self->buffer.size());
+        if (!self->dropped) self->read();
+      });
+    }
+
+    void write() {
+      if (writing || dropped) return;
+      if (outgoing.empty()) {
+        if (!goodbye) return;
+        writing = true;
+        return socket.async_close(*goodbye, [self = shared_from_this()](ErrorCode) {});
+      }
+      writing = true;
+      socket.text(outgoing.front().text);
+      socket.async_write(asio::const_buffer(outgoing.front().data.data(), outgoing.front().data.size()),
+                         [self = shared_from_this()](ErrorCode error, std::size_t) {
+                           self->writing = false;
+                           self->outgoing.pop_front();
+                           if (!error) self->write();
+                         });
+    }
+
+    void gone() {
+      dropped = true;
+      owned->close();
+      if (handler.closed) std::exchange(handler.closed, nullptr)();
+    }
+    void drop() {
+      dropped = true;
+      owned->close();
+    }
+
+    std::unique_ptr<Stream> owned;
+    websocket::stream<Stream&, /*deflateSupported=*/false> socket;
+    boost::beast::flat_buffer buffer;
+    std::deque<Message> outgoing;
+    std::optional<websocket::close_reason> goodbye;
+    Handler handler;
+    bool writing = false, dropped = false;
+  };
+  std::shared_ptr<State> state_;
+};
+
+class Answer final : public ServerRequest {
+ public:
+  explicit Answer(std::weak_ptr<ServerConnection> connection) : connection_(std::move(connection)) {}
+  ~Answer() override;
+
+  void respond(int status, Headers answer_headers, std::string answer_body) override;
+  void begin(int status, Headers answer_headers) override;
+  void write(std::string_view piece) override;
+  std::size_t backlog() const override;
+  void end() override;
+  void onGone(Function<void()> gone) override { gone_ = std::move(gone); }
+  bool wantsWebSocket() const override {
+    return equalsIgnoreCase(headers.get("upgrade"), "websocket");
+  }
+  void acceptWebSocket(std::string subprotocol,
+                       Function<void(std::unique_ptr<WebSocket>)> accepted) override;
+
+  bool keep_alive = true;
+  void clientGone() {
+    state_ = State::Done;
+    if (gone_) std::exchange(gone_, nullptr)();
+  }
+
+ private:
+  enum class State { Open, Streaming, Done };
+  std::string head(int status, const Headers& answer_headers, std::string_view framing) const;
+
+  std::weak_ptr<ServerConnection> connection_;
+  Function<void()> gone_;
+  State state_ = State::Open;
+};
+
+class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
+ public:
+  ServerConnection(Loop& loop, Server& server, const HttpServerOptions& options,
+                   std::unique_ptr<Stream> stream, std::shared_ptr<TlsContext> tls)
+      : loop_(loop), server_(&server), options_(options), stream_(std::move(stream)), peer_(stream_->peer()) {
+    if (tls) {
+      stream_->startServerTls(std::move(tls));
+      secure_ = true;
+    }
+  }
+
+  void start() {
+    expect(options_.head_timeout);
+    if (secure_)
+      handshake();
+    else
+      nextRequest();
+  }
+
+  void close();
+  bool idle() const { return !busy_ && !parsing_; }
+  void closeWhenIdle() {
+    last_request_ = true;
+    if (idle()) close();
+  }
+
+  // For Answer.
+  void send(std::string_view bytes) {
+    if (closed_) return;
+    outgoing_.append(bytes);
+    if (outgoing_.size() > options_.max_backlog_bytes) return close();
+    flush();
+  }
+  std::size_t backlog() const { return outgoing_.size(); }
+  void answered(bool keep_alive) {
+    if (closed_) return;
+    busy_ = false;
+    current_.reset();
+    if (!keep_alive || last_request_) {
+      closing_ = true;
+      return flush();
+    }
+    // Not from here: the handler that has just answered is still on the stack.
+    loop_.post([weak = weak_from_this()] {
+      if (auto self = weak.lock(); self && !self->closed_) self->nextRequest();
+    });
+  }
+  void abort() { close(); }
+  std::unique_ptr<Stream> release();
+
+ private:
+  template <class Step>
+  Function<void()> weakly(Step step) {
+    return [weak = weak_from_this(), step] {
+      if (auto self = weak.lock(); self && !self->closed_) (self.get()->*step)();
+    };
+  }
+
+  void expect(Duration within) { timer_ = loop_.after(within, weakly(&ServerConnection::close)); }
+
+  void handshake() {
+    switch (stream_->handshake()) {
+      case Stream::Status::Ok: break;
+      case Stream::Status::WantRead: return stream_->waitReadable(weakly(&ServerConnection::handshake));
+      case Stream::Status::WantWrite: return stream_->waitWritable(weakly(&ServerConnection::handshake));
+      default: return close();
+    }
+    identity_ = stream_->peerIdentity();
+    nextRequest();
+  }
+
+  void nextRequest() {
+    parser_ = std::make_unique<Http1Parser</*isRequest=*/true>>(options_.max_header_bytes);
+    body_.clear();
+    too_large_ = head_seen_ = parsing_ = false;
+    parser_->on_body = [this](std::string_view data) {
+      if (body_.size() + data.size() > options_.max_body_bytes)
+        too_large_ = true;
+      else
+        body_ += data;
+    };
+    if (!pending_.empty()) {
+      auto keep = shared_from_this();
+      parse();
+      if (closed_) return;
+    } else {
+      expect(options_.idle_timeout);
+    }
+    waitForBytes();
+  }
+
+  void waitForBytes() {
+    if (reading_ || closed_ || pending_.size() > kMaxPipelined) return;
+    reading_ = true;
+    stream_->waitReadable(weakly(&ServerConnection::readBytes));
+  }
+
+  void readBytes() {
+    auto keep = shared_from_this();
+    reading_ = false;
+    static thread_local char buffer[kReadBuffer];
+    Stream::Io io = stream_->read(buffer);
+    switch (io.status) {
+      case Stream::Status::WantRead:
+      case Stream::Status::WantWrite: return waitForBytes();
+      case Stream::Status::Closed:
+      case Stream::Status::Failed: return close();
+      case Stream::Status::Ok: break;
+    }
+    pending_.append(buffer, io.bytes);
+    if (!busy_ && !closing_) parse();
+    waitForBytes();
+  }
+
+  void parse() {
+    if (!parsing_) {
+      parsing_ = true;
+      expect(options_.head_timeout);
+    }
+    while (!pending_.empty() && !parser_->is_done()) {
+      ErrorCode error;
+      std::size_t used = parser_->put(asio::const_buffer(pending_.data(), pending_.size()), error);
+      pending_.erase(0, used);
+      if (parser_->is_header_done() && !head_seen_) headSeen();
+      if (error == http::error::need_more) return;
+      if (error == http::error::header_limit) return refuse(431, "the request's head is too large");
+      if (error) return refuse(400, fmt::format("not an HTTP request: {}", error.message()));
+      if (too_large_ || parser_->content_length().value_or(0) > options_.max_body_bytes)
+        return refuse(413, fmt::format("the request's body is larger than {} bytes", options_.max_body_bytes));
+      if (used == 0) return;
+    }
+    if (parser_->is_done()) dispatch();
+  }
+
+  void headSeen() {
+    head_seen_ = true;
+    expect(options_.body_timeout);
+    if (equalsIgnoreCase(parser_->headers.get("expect"), "100-continue") &&
+        parser_->content_length().value_or(0) <= options_.max_body_bytes)
+      send("HTTP/1.1 100 Continue\r\n\r\n");
+  }
+
+  void refuse(int status, const std::string& why) {
+    closing_ = true;
+    send(fmt::format("HTTP/1.1 {} {}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n"
+                     "Connection: close\r\n\r\n{}\n",
+                     status, statusText(status), why.size() + 1, why));
+  }
+
+  void dispatch();
+
+  void flush() {
+    while (!outgoing_.empty() && !closed_) {
+      if (waiting_writable_) return;
+      Stream::Io io = stream_->write(outgoing_.view());
+      if (io.status == Stream::Status::Ok) {
+        outgoing_.consume(io.bytes);
+      } else if (io.status == Stream::Status::WantWrite || io.status == Stream::Status::WantRead) {
+        waiting_writable_ = true;
+        return stream_->waitWritable(weakly(&ServerConnection::writable));
+      } else {
+        return close();
+      }
+    }
+    if (closing_) close();
+  }
+  void writable() {
+    waiting_writable_ = false;
+    flush();
+  }
+
+  Loop& loop_;
+  Server* server_;
+  const HttpServerOptions& options_;
+  std::unique_ptr<Stream> stream_;
+  const std::string peer_;
+  std::optional<Stream::PeerIdentity> identity_;
+  std::unique_ptr<Http1Parser<true>> parser_;
+  std::string pending_, body_;
+  SendBuffer outgoing_;
+  std::weak_ptr<Answer> current_;
+  Pending timer_;
+  bool secure_ = false, reading_ = false, parsing_ = false, head_seen_ = false, too_large_ = false;
+  bool busy_ = false, closing_ = false, closed_ = false, last_request_ = false, waiting_writable_ = false;
+};
+
+class Server final : public HttpServer {
+ public:
+  Server(Loop& loop, HttpServerOptions options, Handler handler)
+      : loop_(loop), options_(std::move(options)), handler_(std::move(handler)), acceptor_(contextOf(loop)) {}
+
+  ~Server() override {
+    alive_.reset();
+    auto connections = std::exchange(connections_, {});
+    for (const auto& connection : connections) connection->close();
+  }
+
+  Result<> open() {
+    if (options_.tls) CADRE_TRY(setTls(*options_.tls));
+    ErrorCode error;
+    auto address = asio::ip::make_address(options_.address, error);
+    auto fail = [&] {
+      return Error{.code = Code::Unavailable,
+                   .message = fmt::format("cannot listen on {}: {}",
+                                          authority(options_.address, options_.port),
+                                          lower(error.message()))};
+    };
+    if (error) return fail();
+    asio::ip::tcp::endpoint endpoint(address, options_.port);
+    if (acceptor_.open(endpoint.protocol(), error)) return fail();
+    acceptor_.set_option(asio::socket_base::reuse_address(true), error);
+    if (acceptor_.bind(endpoint, error)) return fail();
+    if (acceptor_.listen(asio::socket_base::max_listen_connections, error)) return fail();
+    port_ = acceptor_.local_endpoint(error).port();
+    accept();
+    return {};
+  }
+
+  std::uint16_t port() const override { return port_; }
+  std::size_t connections() const override { return connections_.size(); }
+
+  Result<> setTls(const TlsServerOptions& tls) override {
+    CADRE_LET(tls_, TlsContext::server(tls));
+    return {};
+  }
+
+  void drain(Function<void()> drained) override {
+    drained_ = std::move(drained);
+    ErrorCode ignored;
+    acceptor_.close(ignored);
+    for (const auto& connection : std::set(connections_)) connection->closeWhenIdle();
+    if (connections_.empty() && drained_) loop_.post(std::exchange(drained_, nullptr));
+  }
+
+  void handle(std::shared_ptr<ServerRequest> request) { handler_(std::move(request)); }
+
+  void closed(const std::shared_ptr<ServerConnection>& connection) {
+    bool was_full = connections_.size() >= options_.max_connections;
+    connections_.erase(connection);
+    if (was_full && acceptor_.is_open()) accept();
+    if (connections_.empty() && drained_) std::exchange(drained_, nullptr)();
+  }
+
+ private:
+  void accept() {
+    acceptor_.async_accept([this, alive = std::weak_ptr(alive_)](ErrorCode error,
+                                                                asio::ip::tcp::socket socket) {
+      if (alive.expired() || error == asio::error::operation_aborted) return;
+      if (error) {
+        // Out of file descriptors, most likely: give others time to close theirs.
+        retry_ = loop_.after(100ms, [this] { accept(); });
+        return;
+      }
+      auto connection = std::make_shared<ServerConnection>(
+          loop_, *this, options_, std::make_unique<Stream>(std::move(socket)), tls_);
+      connections_.insert(connection);
+      connection->start();
+      if (connections_.size() < options_.max_connections) accept();
+    });
+  }
+
+  Loop& loop_;
+  const HttpServerOptions options_;
+  Handler handler_;
+  asio::ip::tcp::acceptor acceptor_;
+  std::shared_ptr<TlsContext> tls_;
+  std::set<std::shared_ptr<ServerConnection>> connections_;
+  Function<void()> drained_;
+  Pending retry_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  std::uint16_t port_ = 0;
+};
+
+void ServerConnection::dispatch() {
+  timer_.reset();
+  busy_ = true;
+  parsing_ = false;
+  auto request = std::make_shared<Answer>(weak_from_this());
+  request->keep_alive = parser_->keep_alive();
+  request->method = std::move(parser_->method);
+  request->target = std::move(parser_->target);
+  request->headers = std::move(parser_->headers);
+  request->body = std::exchange(body_, {});
+  request->peer = peer_;
+  if (identity_) {
+    request->client_name = identity_->common_name;
+    request->client_groups = identity_->organizations;
+  }
+  current_ = request;
+  server_->handle(std::move(request));
+}
+
+void ServerConnection::close() {
+  if (std::exchange(closed_, true)) return;
+  auto keep = shared_from_this();
+  timer_.reset();
+  if (stream_) stream_->close();
+  if (auto request = current_.lock()) request->clientGone();
+  if (server_) std::exchange(server_, nullptr)->closed(keep);
+}
+
+std::unique_ptr<Stream> ServerConnection::release() {
+  auto keep = shared_from_this();
+  timer_.reset();
+  closed_ = true;
+  current_.reset();
+  auto stream = std::move(stream_);
+  if (server_) std::exchange(server_, nullptr)->closed(keep);
+  return stream;
+}
+
+std::string Answer::head(int status, const Headers& answer_headers, std::string_view framing) const {
+  std::string out = fmt::format("HTTP/1.1 {} {}\r\n", status, statusText(status));
+  for (const auto& [name, value] : answer_headers)
+    if (value.find_first_of("\r\n") == std::string::npos) out += fmt::format("{}: {}\r\n", name, value);
+  out += framing;
+  if (!keep_alive) out += "Connection: close\r\n";
+  out += "\r\n";
+  return out;
+}
+
+void Answer::respond(int status, Headers answer_headers, std::string answer_body) {
+  if (std::exchange(state_, State::Done) != State::Open) return;
+  auto connection = connection_.lock();
+  if (!connection) return;
+  bool bodiless = status == 204 || status == 304;
+  std::string out = head(status, answer_headers,
+                         bodiless ? "" : fmt::format("Content-Length: {}\r\n", answer_body.size()));
+  if (method != "HEAD" && !bodiless) out += answer_body;
+  connection->send(out);
+  connection->answered(keep_alive);
+}
+
+void Answer::begin(int status, Headers answer_headers) {
+  if (state_ != State::Open) return;
+  state_ = State::Streaming;
+  if (auto connection = connection_.lock())
+    connection->send(head(status, answer_headers, "Transfer-Encoding: chunked\r\n"));
+}
+
+void Answer::write(std::string_view piece) {
+  if (state_ != State::Streaming || piece.empty() || method == "HEAD") return;
+  if (auto connection = connection_.lock()) {
+    std::string chunk = fmt::format("{:x}\r\n", piece.size());
+    chunk += piece;
+    chunk += "\r\n";
+    connection->send(chunk);
+  }
+}
+
+std::size_t Answer::backlog() const {
+  auto connection = connection_.lock();
+  return connection ? connection->backlog() : 0;
+}
+
+void Answer::end() {
+  if (state_ != State::Streaming) return;
+  state_ = State::Done;
+  if (auto connection = connection_.lock()) {
+    if (method != "HEAD") connection->send("0\r\n\r\n");
+    connection->answered(keep_alive);
+  }
+}
+
+void Answer::acceptWebSocket(std::string subprotocol,
+                             Function<void(std::unique_ptr<WebSocket>)> accepted) {
+  if (std::exchange(state_, State::Done) != State::Open) return;
+  auto connection = connection_.lock();
+  if (!connection) return;
+  http::request<http::empty_body> request;
+  request.version(11);
+  request.method(http::verb::get);
+  request.target(target);
+  for (const auto& [name, value] : headers) request.insert(name, value);
+  auto socket = std::make_unique<WebSocketOverStream>(connection->release());
+  auto* pointer = socket.get();
+  pointer->accept(request, subprotocol,
+                  [socket = std::move(socket), accepted = std::move(accepted)](bool ok) mutable {
+                    if (ok) accepted(std::move(socket));
+                  });
+}
+
+Answer::~Answer() {
+  if (state_ == State::Done) return;
+  auto connection = connection_.lock();
+  if (!connection) return;
+  if (state_ == State::Open) {
+    keep_alive = false;
+    respond(500, {{"Content-Type", "text/plain"}}, "the server did not answer this request\n");
+  } else {
+    connection->abort();
+  }
+}
+
+}  // namespace
+
+std::string_view statusText(int status) {
+  auto text = http::obsolete_reason(static_cast<http::status>(status));
+  return {text.data(), text.size()};
+}
+
+Result<std::unique_ptr<HttpServer>> HttpServer::listen(Loop& loop, HttpServerOptions options,
+                                                       Handler handler) {
+  auto server = std::make_unique<Server>(loop, std::move(options), std::move(handler));
+  CADRE_TRY(server->open());
+  return std::unique_ptr<HttpServer>(std::move(server));
+}
+
+}  // namespace cadre::net

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "net/http.h"
+#include "net/loop.h"
+#include "net/tls.h"
+
+namespace cadre::net {
+
+// One end of an upgraded connection. Dropping it closes the connection.
+class WebSocket {
+ public:
+  struct Handler {
+    Function<void(bool text, std::string_view message)> message;
+    // Called once, when the peer is gone or said goodbye; not when we drop it.
+    Function<void()> closed;
+  };
+  virtual ~WebSocket() = default;
+  virtual void listen(Handler handler) = 0;
+  virtual void send(bool text, std::string message) = 0;
+  // Says goodbye after what was sent before.
+  virtual void close(std::uint16_t code, std::string_view reason) = 0;
+};
+
+// One request and the means to answer it, once: with a whole answer, as a stream, or by becoming a WebSocket.
+// A request that is dropped unanswered answers 500; one that is dropped in mid-stream cuts the connection, so that
+// the client can tell. Belongs to the server's loop.
+class ServerRequest {
+ public:
+  std::string method;
+  std::string target;
+  Headers headers;
+  std::string body;
+  std::string peer;
+  // Who the client's certificate says it is, if it showed one that the CA signed.
+  std::string client_name;
+  std::vector<std::string> client_groups;
+
+  virtual ~ServerRequest() = default;
+  virtual void respond(int status, Headers headers, std::string body) = 0;
+
+  virtual void begin(int status, Headers headers) = 0;
+  // Queues a piece. The backlog is what the client has not taken yet.
+  virtual void write(std::string_view piece) = 0;
+  virtual std::size_t backlog() const = 0;
+  virtual void end() = 0;
+  // Called once if the client goes away before the answer is complete.
+  virtual void onGone(Function<void()> gone) = 0;
+
+  virtual bool wantsWebSocket() const = 0;
+  // Accepts with one of the subprotocols that the client offered, or none.
+  virtual void acceptWebSocket(std::string subprotocol,
+                               Function<void(std::unique_ptr<WebSocket>)> accepted) = 0;
+};
+
+struct HttpServerOptions {
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 0;                 // 0: any free one
+  std::optional<TlsServerOptions> tls;
+  std::size_t max_connections = 4096;     // more wait in the system's queue
+  std::uint32_t max_header_bytes = 64 << 10;
+  std::size_t max_body_bytes = 3 << 20;   // more is answered 413
+  std::size_t max_backlog_bytes = 64 << 20;  // a client that takes nothing is cut off here
+  Duration head_timeout = 10s;            // from connecting, or from the first byte, to a complete head
+  Duration body_timeout = 60s;
+  Duration idle_timeout = 120s;           // between requests
+};
+
+// An HTTP/1.1 server. Destroying it closes every connection.
+class HttpServer {
+ public:
+  using Handler = Function<void(std::shared_ptr<ServerRequest>)>;
+  virtual ~HttpServer() = default;
+  virtual std::uint16_t port() const = 0;
+  virtual std::size_t connections() const = 0;
+  // New connections use it; those that are open keep what they have.
+  virtual Result<> setTls(const TlsServerOptions& tls) = 0;
+  // Takes no new connections and closes the idle ones; calls back when the last answer is out.
+  virtual void drain(Function<void()> drained) = 0;
+
+  static Result<std::unique_ptr<HttpServer>> listen(Loop& loop, HttpServerOptions options,
+                                                    Handler handler);
+};
+
+std::string_view statusText(int status);
+
+}  // namespace cadre::net

@@ -1,0 +1,59 @@
+#include "net/loop.h"
+
+#include <boost/asio/post.hpp>
+#include <csignal>
+
+#include "net/asio.h"
+
+namespace cadre::net {
+
+Loop::Loop() : impl_(std::make_unique<Impl>()) {
+  std::signal(SIGPIPE, SIG_IGN);
+}
+Loop::~Loop() = default;
+
+void Loop::post(Function<void()> task) { asio::post(impl_->context, std::move(task)); }
+
+Pending Loop::after(Duration delay, Function<void()> task) {
+  // The timer and its task live together until one of both ends: the timer fires, or the Pending goes.
+  struct Timer {
+    asio::steady_timer timer;
+    Function<void()> task;
+  };
+  auto timer = std::make_shared<Timer>(
+      Timer{asio::steady_timer(impl_->context, delay), std::move(task)});
+  timer->timer.async_wait([weak = std::weak_ptr(timer)](ErrorCode error) {
+    auto timer = weak.lock();
+    if (error || !timer || !timer->task) return;
+    auto task = std::exchange(timer->task, nullptr);
+    timer.reset();
+    task();
+  });
+  return Pending([timer] {
+    timer->task = nullptr;
+    timer->timer.cancel();
+  });
+}
+
+const Clock& Loop::clock() const { return impl_->clock; }
+
+void Loop::run() {
+  auto work = asio::make_work_guard(impl_->context);
+  impl_->context.restart();
+  impl_->context.run();
+}
+
+void Loop::stop() { impl_->context.stop(); }
+
+bool Loop::runUntil(const Function<bool()>& done, Duration timeout) {
+  auto work = asio::make_work_guard(impl_->context);
+  Instant end = impl_->clock.instant() + timeout;
+  impl_->context.restart();
+  while (!done()) {
+    if (impl_->clock.instant() >= end) return false;
+    impl_->context.run_one_until(end);
+  }
+  return true;
+}
+
+}  // namespace cadre::net

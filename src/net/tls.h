@@ -1,0 +1,67 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace cadre::net {
+
+// What a TLS client trusts and shows. Everything is PEM text; key material is held only as long as this is.
+struct TlsClientOptions {
+  std::string ca;           // empty: the system's own
+  std::string certificate;  // with its chain; empty: none is shown
+  std::string key;
+  std::string server_name;  // empty: the host that is dialled
+  bool verify = true;
+};
+
+struct TlsServerOptions {
+  std::string certificate;  // with its chain
+  std::string key;
+  // When set, clients are asked for a certificate; one that is shown must be signed by this CA.
+  std::string client_ca;
+};
+
+// A ready-made OpenSSL context; connections that began with one keep it alive.
+class TlsContext {
+ public:
+  static Result<std::shared_ptr<TlsContext>> client(const TlsClientOptions& options,
+                                                    const std::vector<std::string>& protocols);
+  static Result<std::shared_ptr<TlsContext>> server(const TlsServerOptions& options);
+  ~TlsContext();
+
+  const std::string& serverName() const { return server_name_; }
+  bool verify() const { return verify_; }
+  void* native() const { return context_; }  // SSL_CTX*, for this module
+
+ private:
+  TlsContext() = default;
+  void* context_ = nullptr;
+  std::string server_name_;
+  std::string protocols_;  // in ALPN's wire form
+  bool verify_ = true;
+};
+
+// Random bytes fit for keys and tokens.
+std::string secureRandom(std::size_t bytes);
+std::string sha256(std::string_view bytes);
+
+// A certificate and key of its own making: an issuing CA, or one signed by `issuer`.
+struct CertificateRequest {
+  std::string common_name;
+  std::string organization = {};
+  std::vector<std::string> names = {};  // DNS names and addresses
+  bool authority = false;               // a CA, which may sign others
+  int days = 365;
+};
+struct CertificateAndKey {
+  std::string certificate;
+  std::string key;
+};
+Result<CertificateAndKey> makeCertificate(const CertificateRequest& request,
+                                          const CertificateAndKey* issuer = nullptr);
+
+}  // namespace cadre::net
