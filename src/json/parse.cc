@@ -4,7 +4,7 @@
 #include <boost/json/basic_parser_impl.hpp>
 #include <charconv>
 #include <cmath>
-#include <cstring>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,7 +52,11 @@ class Builder {
 
   // With on_item, the elements of the top-level "items" go there; it gives false to stop.
   explicit Builder(const ParseOptions& options, Function<bool(Value)> on_item = nullptr)
-      : options_(options), on_item_(std::move(on_item)) {}
+      : options_(options), on_item_(std::move(on_item)) {
+    frames_.reserve(16);
+    members_.reserve(64);
+    elements_.reserve(16);
+  }
 
   // The complete document; leaves the builder ready for the next one.
   Value take() {
@@ -81,8 +85,10 @@ class Builder {
     if (skipping_) return leaveSkipped();
     std::size_t start = frames_.back().start;
     frames_.pop_back();
-    std::optional<Object> object = takeObject(start);
-    return object ? add(*std::move(object), ec) : fail(Failure::DuplicateKey, ec);
+    if (start == members_.size()) return add(Object(), ec);
+    std::vector<Member> members;
+    if (!takeMembers(start, members)) return fail(Failure::DuplicateKey, ec);
+    return add(Object::fromSorted(std::move(members)), ec);
   }
 
   bool on_array_begin(ErrorCode& ec) {
@@ -215,9 +221,12 @@ class Builder {
       return true;
     }
     switch (frames_.back().kind) {
-      case Kind::Object:
-        members_.back().second = Value(std::forward<T>(value));
+      case Kind::Object: {
+        Value* pending = &members_.back().second;  // made null by on_key
+        std::destroy_at(pending);
+        std::construct_at(pending, std::forward<T>(value));
         return true;
+      }
       case Kind::Array:
         elements_.emplace_back(std::forward<T>(value));
         return true;
@@ -229,15 +238,15 @@ class Builder {
     return true;
   }
 
-  // Of equal keys the last wins, unless they are refused: then nothing.
-  std::optional<Object> takeObject(std::size_t start) {
+  // Moves the members of the object that ends off the stack, sorted. Of equal keys the last wins,
+  // unless they are refused: then false.
+  bool takeMembers(std::size_t start, std::vector<Member>& members) {
     auto first = members_.begin() + static_cast<std::ptrdiff_t>(start);
-    std::vector<Member> members;
-    members.reserve(members_.size() - start);
     auto unordered = [](const Member& a, const Member& b) { return a.first >= b.first; };
     if (std::adjacent_find(first, members_.end(), unordered) == members_.end()) {
       members.assign(std::make_move_iterator(first), std::make_move_iterator(members_.end()));
     } else {
+      members.reserve(members_.size() - start);
       order_.clear();
       for (auto member = first; member != members_.end(); ++member) order_.push_back(&*member);
       std::sort(order_.begin(), order_.end(), [](const Member* a, const Member* b) {
@@ -247,14 +256,14 @@ class Builder {
       for (std::size_t i = 0; i < order_.size(); ++i) {
         if (i + 1 < order_.size() && order_[i]->first == order_[i + 1]->first) {
           duplicate_key_ = order_[i]->first;
-          if (options_.duplicate_keys == DuplicateKeys::Refuse) return std::nullopt;
+          if (options_.duplicate_keys == DuplicateKeys::Refuse) return false;
           continue;
         }
         members.push_back(std::move(*order_[i]));
       }
     }
     members_.erase(first, members_.end());
-    return Object::fromSorted(std::move(members));
+    return true;
   }
 
   // The key under which the container of that frame is a member; only for a frame whose parent is
@@ -296,7 +305,7 @@ class Builder {
   std::vector<Frame> frames_;
   std::vector<Member> members_;
   std::vector<Value> elements_;
-  std::vector<Member*> order_;  // scratch of takeObject
+  std::vector<Member*> order_;  // scratch of takeMembers
   std::string buffer_;          // the parts of a token that comes in several
   Value root_;
   bool skipping_ = false;

@@ -1,7 +1,6 @@
 #include "json/value.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 
 namespace cadre::json {
@@ -47,21 +46,10 @@ auto lowerBound(Members& members, std::string_view key) {
 
 }  // namespace
 
-Object::Object() = default;
 Object::Object(std::initializer_list<Member> members) : members_(members) { normalize(members_); }
 Object::Object(std::vector<Member> members) : members_(std::move(members)) { normalize(members_); }
-Object::~Object() = default;
 Object::Object(const Object&) = default;
-Object::Object(Object&&) noexcept = default;
 Object& Object::operator=(const Object&) = default;
-Object& Object::operator=(Object&&) noexcept = default;
-
-Object Object::fromSorted(std::vector<Member> members) {
-  assert(std::is_sorted(members.begin(), members.end(), keyLess));
-  Object object;
-  object.members_ = std::move(members);
-  return object;
-}
 
 const Value* Object::find(std::string_view key) const {
   auto at = lowerBound(members_, key);
@@ -90,65 +78,79 @@ bool Object::erase(std::string_view key) {
 
 bool Object::operator==(const Object& other) const { return members_ == other.members_; }
 
-Value::~Value() = default;
-Value::Value(const Value&) = default;
-Value::Value(Value&&) noexcept = default;
-Value& Value::operator=(const Value&) = default;
-Value& Value::operator=(Value&&) noexcept = default;
+void Value::copy(const Value& other) {
+  switch (other.type_) {
+    case Type::String:
+      new (&string_) std::string(other.string_);
+      break;
+    case Type::Array:
+      new (&array_) Array(other.array_);
+      break;
+    case Type::Object:
+      new (&object_) Object(other.object_);
+      break;
+    case Type::Null:
+      break;
+    case Type::Boolean:
+      boolean_ = other.boolean_;
+      break;
+    case Type::Integer:
+      integer_ = other.integer_;
+      break;
+    case Type::Number:
+      number_ = other.number_;
+      break;
+  }
+  type_ = other.type_;
+}
+
+Value& Value::operator=(const Value& other) { return *this = Value(other); }
 
 std::string_view Value::typeName() const {
   static constexpr std::string_view kNames[] = {"null",   "boolean", "integer", "number",
                                                 "string", "array",   "object"};
-  return kNames[state_.index()];
+  return kNames[static_cast<std::size_t>(type_)];
 }
 
-bool Value::boolean(bool fallback) const {
-  const bool* value = std::get_if<bool>(&state_);
-  return value ? *value : fallback;
-}
+bool Value::boolean(bool fallback) const { return isBool() ? boolean_ : fallback; }
 
 std::int64_t Value::integer(std::int64_t fallback) const {
-  if (const auto* value = std::get_if<std::int64_t>(&state_)) return *value;
+  if (isInteger()) return integer_;
   std::int64_t whole = 0;
-  const auto* value = std::get_if<double>(&state_);
-  return value && wholeNumber(*value, &whole) ? whole : fallback;
+  return type_ == Type::Number && wholeNumber(number_, &whole) ? whole : fallback;
 }
 
 double Value::number(double fallback) const {
-  if (const auto* value = std::get_if<double>(&state_)) return *value;
-  const auto* value = std::get_if<std::int64_t>(&state_);
-  return value ? static_cast<double>(*value) : fallback;
+  if (type_ == Type::Number) return number_;
+  return isInteger() ? static_cast<double>(integer_) : fallback;
 }
 
 const std::string& Value::string() const {
   static const std::string empty;
-  const auto* value = std::get_if<std::string>(&state_);
-  return value ? *value : empty;
+  return isString() ? string_ : empty;
 }
 
 const Array& Value::array() const {
   static const Array empty;
-  const auto* value = std::get_if<Array>(&state_);
-  return value ? *value : empty;
+  return isArray() ? array_ : empty;
 }
 
 const Object& Value::object() const {
   static const Object empty;
-  const auto* value = std::get_if<Object>(&state_);
-  return value ? *value : empty;
+  return isObject() ? object_ : empty;
 }
 
 Array& Value::makeArray() {
-  auto* value = std::get_if<Array>(&state_);
-  return value ? *value : state_.emplace<Array>();
+  if (!isArray()) *this = Array();
+  return array_;
 }
 
 Object& Value::makeObject() {
-  auto* value = std::get_if<Object>(&state_);
-  return value ? *value : state_.emplace<Object>();
+  if (!isObject()) *this = Object();
+  return object_;
 }
 
-std::string* Value::stringPtr() { return std::get_if<std::string>(&state_); }
+std::string* Value::stringPtr() { return isString() ? &string_ : nullptr; }
 
 const Value& Value::operator[](std::string_view key) const {
   const Value* member = object().find(key);
@@ -163,13 +165,29 @@ const Value& Value::at(std::size_t index) const {
 Value& Value::operator[](std::string_view key) { return makeObject()[key]; }
 
 bool Value::operator==(const Value& other) const {
-  if (state_.index() == other.state_.index()) return state_ == other.state_;
-  if (!isNumber() || !other.isNumber()) return false;
-  std::int64_t whole = 0;
-  const Value& fraction = isInteger() ? other : *this;
-  const Value& integer = isInteger() ? *this : other;
-  return wholeNumber(*std::get_if<double>(&fraction.state_), &whole) &&
-         whole == *std::get_if<std::int64_t>(&integer.state_);
+  if (type_ != other.type_) {
+    if (!isNumber() || !other.isNumber()) return false;
+    std::int64_t whole = 0;
+    return isInteger() ? wholeNumber(other.number_, &whole) && whole == integer_
+                       : wholeNumber(number_, &whole) && whole == other.integer_;
+  }
+  switch (type_) {
+    case Type::Null:
+      return true;
+    case Type::Boolean:
+      return boolean_ == other.boolean_;
+    case Type::Integer:
+      return integer_ == other.integer_;
+    case Type::Number:
+      return number_ == other.number_;
+    case Type::String:
+      return string_ == other.string_;
+    case Type::Array:
+      return array_ == other.array_;
+    case Type::Object:
+      return object_ == other.object_;
+  }
+  return false;
 }
 
 }  // namespace cadre::json

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
+#include <new>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 namespace cadre::json {
@@ -29,7 +29,7 @@ class Object {
   // Takes members in any order; of equal keys the last wins.
   explicit Object(std::vector<Member> members);
   // Takes members that are already sorted and without equal keys: for parsers and merges, linear.
-  static Object fromSorted(std::vector<Member> members);
+  static Object fromSorted(std::vector<Member>&& members);
   ~Object();
   Object(const Object&);
   Object(Object&&) noexcept;
@@ -54,6 +54,9 @@ class Object {
   bool operator==(const Object&) const;
 
  private:
+  struct Sorted {};
+  Object(Sorted, std::vector<Member>&& members);
+
   std::vector<Member> members_;
 };
 
@@ -65,40 +68,44 @@ class Object {
 // hostile object without a check at every step. Whoever must know asks isString() and the like.
 class Value {
  public:
-  Value() = default;        // null
-  Value(std::nullptr_t) {}  // NOLINT: implicit, so that Object{{"a", 1}} reads like JSON
+  Value() : integer_(0) {}  // null
+  Value(std::nullptr_t)
+      : integer_(0) {}  // NOLINT: implicit, so that Object{{"a", 1}} reads like JSON
   template <std::same_as<bool> T>
-  Value(T value) : state_(value) {}  // NOLINT: a template, so that no pointer becomes a bool
+  Value(T value) : type_(Type::Boolean), boolean_(value) {}  // NOLINT: a template: no pointers
   // What does not fit into 64 bits with a sign becomes a double.
   template <std::integral T>
     requires(!std::same_as<T, bool> && !std::same_as<T, char>)
-  Value(T value) : state_(static_cast<std::int64_t>(value)) {  // NOLINT
-    if (std::cmp_greater(value, std::numeric_limits<std::int64_t>::max()))
-      state_ = static_cast<double>(value);
+  Value(T value) : type_(Type::Integer), integer_(static_cast<std::int64_t>(value)) {  // NOLINT
+    if (std::cmp_greater(value, std::numeric_limits<std::int64_t>::max())) {
+      type_ = Type::Number;
+      number_ = static_cast<double>(value);
+    }
   }
   // Infinity and not-a-number have no JSON: they are written as null.
   template <std::floating_point T>
-  Value(T value) : state_(static_cast<double>(value)) {}         // NOLINT
-  Value(std::string value) : state_(std::move(value)) {}         // NOLINT
-  Value(std::string_view value) : state_(std::string(value)) {}  // NOLINT
-  Value(const char* value) : state_(std::string(value)) {}       // NOLINT
-  Value(Array value) : state_(std::move(value)) {}               // NOLINT
-  Value(Object value) : state_(std::move(value)) {}              // NOLINT
+  Value(T value) : type_(Type::Number), number_(static_cast<double>(value)) {}  // NOLINT
+  Value(std::string value) : type_(Type::String), string_(std::move(value)) {}  // NOLINT
+  Value(std::string_view value) : type_(Type::String), string_(value) {}        // NOLINT
+  Value(const char* value) : type_(Type::String), string_(value) {}             // NOLINT
+  Value(Array value) : type_(Type::Array), array_(std::move(value)) {}          // NOLINT
+  Value(Object value) : type_(Type::Object), object_(std::move(value)) {}       // NOLINT
 
-  // Not inline: g++ 12 takes a moved variant for uninitialized and warns in every user.
-  ~Value();
-  Value(const Value&);
-  Value(Value&&) noexcept;
-  Value& operator=(const Value&);
-  Value& operator=(Value&&) noexcept;
+  ~Value() {
+    if (type_ >= Type::String) destroy();
+  }
+  Value(const Value& other) : integer_(0) { copy(other); }
+  Value(Value&& other) noexcept : integer_(0) { take(other); }  // leaves null behind
+  Value& operator=(const Value& other);
+  Value& operator=(Value&& other) noexcept;
 
-  bool isNull() const { return state_.index() == 0; }
-  bool isBool() const { return std::holds_alternative<bool>(state_); }
-  bool isInteger() const { return std::holds_alternative<std::int64_t>(state_); }
-  bool isNumber() const { return isInteger() || std::holds_alternative<double>(state_); }
-  bool isString() const { return std::holds_alternative<std::string>(state_); }
-  bool isArray() const { return std::holds_alternative<Array>(state_); }
-  bool isObject() const { return std::holds_alternative<Object>(state_); }
+  bool isNull() const { return type_ == Type::Null; }
+  bool isBool() const { return type_ == Type::Boolean; }
+  bool isInteger() const { return type_ == Type::Integer; }
+  bool isNumber() const { return isInteger() || type_ == Type::Number; }
+  bool isString() const { return type_ == Type::String; }
+  bool isArray() const { return type_ == Type::Array; }
+  bool isObject() const { return type_ == Type::Object; }
   // "null", "boolean", "integer", "number", "string", "array", "object": for messages.
   std::string_view typeName() const;
 
@@ -132,9 +139,81 @@ class Value {
   bool operator==(const Value& other) const;
 
  private:
-  std::variant<std::monostate, bool, std::int64_t, double, std::string, Array, Object> state_;
+  // From String on, a type has something to destroy.
+  enum class Type : std::uint8_t { Null, Boolean, Integer, Number, String, Array, Object };
+
+  void destroy();                 // of a value with something to destroy; it is null afterwards
+  void copy(const Value& other);  // into a null
+  void take(Value& other);        // into a null; the other is null afterwards
+
+  // A union of our own: moved once or twice for every value that is parsed, which std::variant does
+  // through tables, and with false alarms about uninitialized members from g++ 12.
+  Type type_ = Type::Null;
+  union {
+    bool boolean_;
+    std::int64_t integer_;
+    double number_;
+    std::string string_;
+    Array array_;
+    Object object_;
+  };
 };
 
+inline void Value::take(Value& other) {
+  switch (other.type_) {
+    case Type::String:
+      new (&string_) std::string(std::move(other.string_));
+      break;
+    case Type::Array:
+      new (&array_) Array(std::move(other.array_));
+      break;
+    case Type::Object:
+      new (&object_) Object(std::move(other.object_));
+      break;
+    case Type::Null:
+      return;
+    case Type::Boolean:
+      boolean_ = other.boolean_;
+      break;
+    case Type::Integer:
+      integer_ = other.integer_;
+      break;
+    case Type::Number:
+      number_ = other.number_;
+      break;
+  }
+  type_ = other.type_;
+  if (type_ >= Type::String) other.destroy();
+  other.type_ = Type::Null;
+}
+
+inline Value& Value::operator=(Value&& other) noexcept {
+  // Through a third one: the other may be a part of what is destroyed here.
+  Value taken(std::move(other));
+  if (type_ >= Type::String) destroy();
+  take(taken);
+  return *this;
+}
+
+inline void Value::destroy() {
+  if (type_ == Type::String) {
+    string_.~basic_string();
+  } else if (type_ == Type::Array) {
+    array_.~vector();
+  } else {
+    object_.~Object();
+  }
+  type_ = Type::Null;
+}
+
+inline Object::Object() = default;
+inline Object::~Object() = default;
+inline Object::Object(Object&&) noexcept = default;
+inline Object& Object::operator=(Object&&) noexcept = default;
+inline Object::Object(Sorted, std::vector<Member>&& members) : members_(std::move(members)) {}
+inline Object Object::fromSorted(std::vector<Member>&& members) {
+  return Object(Sorted{}, std::move(members));
+}
 inline bool Object::empty() const { return members_.empty(); }
 inline std::size_t Object::size() const { return members_.size(); }
 
