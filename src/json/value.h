@@ -1,12 +1,14 @@
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
+#include <new>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 namespace cadre::json {
@@ -15,8 +17,8 @@ class Value;
 using Array = std::vector<Value>;
 
 // The members of a JSON object, sorted by key, each key once. Sorted so that equal objects compare,
-// print and hash alike however they came about. Lookup is a binary search; building from a parser
-// is linear.
+// print and hash alike however they came about. Lookup is a binary search; taking many members at
+// once costs one sort, while operator[] and set() of a new key move the members behind it.
 class Object {
  public:
   using Member = std::pair<std::string, Value>;
@@ -26,6 +28,8 @@ class Object {
   Object(std::initializer_list<Member> members);
   // Takes members in any order; of equal keys the last wins.
   explicit Object(std::vector<Member> members);
+  // Takes members that are already sorted and without equal keys: for parsers and merges, linear.
+  static Object fromSorted(std::vector<Member>&& members);
   ~Object();
   Object(const Object&);
   Object(Object&&) noexcept;
@@ -40,8 +44,8 @@ class Object {
   void set(std::string_view key, Value value);
   bool erase(std::string_view key);
 
-  bool empty() const { return members_.empty(); }
-  std::size_t size() const { return members_.size(); }
+  bool empty() const;
+  std::size_t size() const;
   auto begin() const { return members_.begin(); }
   auto end() const { return members_.end(); }
   auto begin() { return members_.begin(); }  // keys must not be changed through it
@@ -50,36 +54,58 @@ class Object {
   bool operator==(const Object&) const;
 
  private:
+  struct Sorted {};
+  Object(Sorted, std::vector<Member>&& members);
+
   std::vector<Member> members_;
 };
 
-// A JSON value. Integers and fractions are told apart (1 is not 1.0 when written, but equal when
-// compared), as Kubernetes does. A plain value: copies are deep, not shared, not thread-safe while
-// written.
+// A JSON value. Integers and fractions are told apart by type as Kubernetes does, but compare by
+// meaning and are written as Go writes them: 1.0 is written 1. A plain value: copies are deep, not
+// shared, not thread-safe while written.
 //
 // Reading never fails: a reader for the wrong type gives an empty answer, so that a plan can walk a
 // hostile object without a check at every step. Whoever must know asks isString() and the like.
 class Value {
  public:
-  Value() = default;                                             // null
-  Value(std::nullptr_t) {}                                       // NOLINT: implicit, so that
-  Value(bool value) : state_(value) {}                           // NOLINT  Object{{"a", 1}}
-  Value(int value) : state_(std::int64_t{value}) {}              // NOLINT  reads like JSON
-  Value(std::int64_t value) : state_(value) {}                   // NOLINT
-  Value(double value) : state_(value) {}                         // NOLINT
-  Value(std::string value) : state_(std::move(value)) {}         // NOLINT
-  Value(std::string_view value) : state_(std::string(value)) {}  // NOLINT
-  Value(const char* value) : state_(std::string(value)) {}       // NOLINT
-  Value(Array value) : state_(std::move(value)) {}               // NOLINT
-  Value(Object value) : state_(std::move(value)) {}              // NOLINT
+  Value() : integer_(0) {}  // null
+  Value(std::nullptr_t)
+      : integer_(0) {}  // NOLINT: implicit, so that Object{{"a", 1}} reads like JSON
+  template <std::same_as<bool> T>
+  Value(T value) : type_(Type::Boolean), boolean_(value) {}  // NOLINT: a template: no pointers
+  // What does not fit into 64 bits with a sign becomes a double.
+  template <std::integral T>
+    requires(!std::same_as<T, bool> && !std::same_as<T, char>)
+  Value(T value) : type_(Type::Integer), integer_(static_cast<std::int64_t>(value)) {  // NOLINT
+    if (std::cmp_greater(value, std::numeric_limits<std::int64_t>::max())) {
+      type_ = Type::Number;
+      number_ = static_cast<double>(value);
+    }
+  }
+  // Infinity and not-a-number have no JSON: they are written as null.
+  template <std::floating_point T>
+  Value(T value) : type_(Type::Number), number_(static_cast<double>(value)) {}  // NOLINT
+  Value(std::string value) : type_(Type::String), string_(std::move(value)) {}  // NOLINT
+  Value(std::string_view value) : type_(Type::String), string_(value) {}        // NOLINT
+  Value(const char* value) : type_(Type::String), string_(value) {}             // NOLINT
+  Value(Array value) : type_(Type::Array), array_(std::move(value)) {}          // NOLINT
+  Value(Object value) : type_(Type::Object), object_(std::move(value)) {}       // NOLINT
 
-  bool isNull() const { return state_.index() == 0; }
-  bool isBool() const { return std::holds_alternative<bool>(state_); }
-  bool isInteger() const { return std::holds_alternative<std::int64_t>(state_); }
-  bool isNumber() const { return isInteger() || std::holds_alternative<double>(state_); }
-  bool isString() const { return std::holds_alternative<std::string>(state_); }
-  bool isArray() const { return std::holds_alternative<Array>(state_); }
-  bool isObject() const { return std::holds_alternative<Object>(state_); }
+  ~Value() {
+    if (type_ >= Type::String) destroy();
+  }
+  Value(const Value& other) : integer_(0) { copy(other); }
+  Value(Value&& other) noexcept : integer_(0) { take(other); }  // leaves null behind
+  Value& operator=(const Value& other);
+  Value& operator=(Value&& other) noexcept;
+
+  bool isNull() const { return type_ == Type::Null; }
+  bool isBool() const { return type_ == Type::Boolean; }
+  bool isInteger() const { return type_ == Type::Integer; }
+  bool isNumber() const { return isInteger() || type_ == Type::Number; }
+  bool isString() const { return type_ == Type::String; }
+  bool isArray() const { return type_ == Type::Array; }
+  bool isObject() const { return type_ == Type::Object; }
   // "null", "boolean", "integer", "number", "string", "array", "object": for messages.
   std::string_view typeName() const;
 
@@ -105,20 +131,98 @@ class Value {
   // As above for writing: makes objects on the way.
   Value& operator[](std::string_view key);
   Value& operator[](const char* key) { return (*this)[std::string_view(key)]; }
+  // Positions go through at(): v[0] would otherwise be a null pointer for a key.
+  template <std::integral T>
+  const Value& operator[](T) const = delete;
 
-  // By meaning: 1 == 1.0.
+  // By meaning and exactly: 1 == 1.0, but 2^53 + 1 is not equal to the double next to it.
   bool operator==(const Value& other) const;
 
  private:
-  std::variant<std::monostate, bool, std::int64_t, double, std::string, Array, Object> state_;
+  // From String on, a type has something to destroy.
+  enum class Type : std::uint8_t { Null, Boolean, Integer, Number, String, Array, Object };
+
+  void destroy();                 // of a value with something to destroy; it is null afterwards
+  void copy(const Value& other);  // into a null
+  void take(Value& other);        // into a null; the other is null afterwards
+
+  // A union of our own: moved once or twice for every value that is parsed, which std::variant does
+  // through tables, and with false alarms about uninitialized members from g++ 12.
+  Type type_ = Type::Null;
+  union {
+    bool boolean_;
+    std::int64_t integer_;
+    double number_;
+    std::string string_;
+    Array array_;
+    Object object_;
+  };
 };
 
+inline void Value::take(Value& other) {
+  switch (other.type_) {
+    case Type::String:
+      new (&string_) std::string(std::move(other.string_));
+      break;
+    case Type::Array:
+      new (&array_) Array(std::move(other.array_));
+      break;
+    case Type::Object:
+      new (&object_) Object(std::move(other.object_));
+      break;
+    case Type::Null:
+      return;
+    case Type::Boolean:
+      boolean_ = other.boolean_;
+      break;
+    case Type::Integer:
+      integer_ = other.integer_;
+      break;
+    case Type::Number:
+      number_ = other.number_;
+      break;
+  }
+  type_ = other.type_;
+  if (type_ >= Type::String) other.destroy();
+  other.type_ = Type::Null;
+}
+
+inline Value& Value::operator=(Value&& other) noexcept {
+  // Through a third one: the other may be a part of what is destroyed here.
+  Value taken(std::move(other));
+  if (type_ >= Type::String) destroy();
+  take(taken);
+  return *this;
+}
+
+inline void Value::destroy() {
+  if (type_ == Type::String) {
+    string_.~basic_string();
+  } else if (type_ == Type::Array) {
+    array_.~vector();
+  } else {
+    object_.~Object();
+  }
+  type_ = Type::Null;
+}
+
+inline Object::Object() = default;
+inline Object::~Object() = default;
+inline Object::Object(Object&&) noexcept = default;
+inline Object& Object::operator=(Object&&) noexcept = default;
+inline Object::Object(Sorted, std::vector<Member>&& members) : members_(std::move(members)) {}
+inline Object Object::fromSorted(std::vector<Member>&& members) {
+  return Object(Sorted{}, std::move(members));
+}
+inline bool Object::empty() const { return members_.empty(); }
+inline std::size_t Object::size() const { return members_.size(); }
+
 // How much of a document is accepted. The defaults are generous for Kubernetes objects and safe for
-// this process.
+// this process: a value takes 40 bytes and a member 72, so text of 16 MiB cannot become gigabytes.
 struct Limits {
   std::size_t bytes = 16u << 20;
   std::size_t depth = 128;
-  // YAML: how many values a document may have after its aliases are expanded.
+  // How many values a document may have; in YAML after its aliases are expanded.
   std::size_t values = 1u << 20;
 };
 
