@@ -54,6 +54,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   virtual ~Connection() = default;
   virtual void start() = 0;
   virtual bool hasRoom() const = 0;
+  // Connected, but not known yet how much room it has.
+  virtual bool opening() const = 0;
   virtual std::size_t active() const = 0;
   virtual void carry(std::shared_ptr<Exchange> exchange) = 0;
   // Ends everything on it without telling anyone: the owner goes away.

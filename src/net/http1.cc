@@ -24,6 +24,7 @@ class Http1Connection final : public Connection {
   }
 
   bool hasRoom() const override { return !closed_ && !exchange_; }
+  bool opening() const override { return false; }
   std::size_t active() const override { return exchange_ ? 1 : 0; }
 
   void carry(std::shared_ptr<Exchange> exchange) override {

@@ -56,6 +56,7 @@ class Http2Connection final : public Connection {
                                  session_, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
   }
 
+  bool opening() const override { return !closed_ && !settings_seen_; }
   std::size_t active() const override { return streams_.size(); }
 
   void carry(std::shared_ptr<Exchange> exchange) override {

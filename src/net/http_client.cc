@@ -150,7 +150,9 @@ class Pool final : public PooledHttpClient, public ConnectionOwner {
       }
     }
     while (!waiting_.empty() && waiting_.front()->over()) waiting_.pop_front();
-    while (waiting_.size() > dials_.size() * usual_room_ &&
+    auto opening = static_cast<std::size_t>(std::count_if(
+        connections_.begin(), connections_.end(), [](const auto& held) { return held->opening(); }));
+    while (waiting_.size() > (dials_.size() + opening) * usual_room_ &&
            connections_.size() + dials_.size() < options_.max_connections)
       dial();
   }

@@ -86,11 +86,21 @@ SSL_CTX* newContext(const SSL_METHOD* method) {
   return context;
 }
 
-int chooseHttp1(SSL*, const unsigned char** out, unsigned char* out_length,
-                const unsigned char* offered, unsigned int offered_length, void*) {
-  static constexpr unsigned char kHttp1[] = "\x08http/1.1";
+std::string alpnWire(const std::vector<std::string>& protocols) {
+  std::string wire;
+  for (const std::string& protocol : protocols) {
+    wire += static_cast<char>(protocol.size());
+    wire += protocol;
+  }
+  return wire;
+}
+
+int chooseProtocol(SSL*, const unsigned char** out, unsigned char* out_length,
+                   const unsigned char* offered, unsigned int offered_length, void* ours) {
+  const auto& wire = *static_cast<const std::string*>(ours);
   unsigned char* chosen = nullptr;
-  if (SSL_select_next_proto(&chosen, out_length, kHttp1, sizeof kHttp1 - 1, offered,
+  if (SSL_select_next_proto(&chosen, out_length, reinterpret_cast<const unsigned char*>(wire.data()),
+                            static_cast<unsigned>(wire.size()), offered,
                             offered_length) != OPENSSL_NPN_NEGOTIATED)
     return SSL_TLSEXT_ERR_NOACK;
   *out = chosen;
@@ -127,10 +137,7 @@ Result<std::shared_ptr<TlsContext>> TlsContext::client(const TlsClientOptions& o
     else
       CADRE_TRY(trust(context, options.ca));
   }
-  for (const std::string& protocol : protocols) {
-    result->protocols_ += static_cast<char>(protocol.size());
-    result->protocols_ += protocol;
-  }
+  result->protocols_ = alpnWire(protocols);
   SSL_CTX_set_alpn_protos(context,
                           reinterpret_cast<const unsigned char*>(result->protocols_.data()),
                           static_cast<unsigned>(result->protocols_.size()));
@@ -146,7 +153,8 @@ Result<std::shared_ptr<TlsContext>> TlsContext::server(const TlsServerOptions& o
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
     CADRE_TRY(trust(context, options.client_ca));
   }
-  SSL_CTX_set_alpn_select_cb(context, chooseHttp1, nullptr);
+  result->protocols_ = alpnWire(options.protocols);
+  SSL_CTX_set_alpn_select_cb(context, chooseProtocol, &result->protocols_);
   return result;
 }
 

@@ -23,6 +23,7 @@ struct TlsServerOptions {
   std::string key;
   // When set, clients are asked for a certificate; one that is shown must be signed by this CA.
   std::string client_ca;
+  std::vector<std::string> protocols = {"http/1.1"};  // by ALPN, the best first
 };
 
 // A ready-made OpenSSL context; connections that began with one keep it alive.

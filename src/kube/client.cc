@@ -1,0 +1,588 @@
+#include "kube/client.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "base/strings.h"
+#include "json/write.h"
+#include "kube/status.h"
+#include "net/http_client.h"
+#include "net/process.h"
+
+namespace cadre::kube {
+
+namespace {
+
+constexpr int kMaxTries = 10;
+constexpr Duration kCertificateFileAge = 5min;
+constexpr std::size_t kMaxErrorBytes = 1 << 20;
+constexpr std::size_t kMaxWarnings = 1000;
+
+class Query {
+ public:
+  void add(std::string_view name, std::string_view value) {
+    if (value.empty()) return;
+    text_ += text_.empty() ? '?' : '&';
+    text_ += fmt::format("{}={}", name, urlEncode(value));
+  }
+  void addFlag(std::string_view name, bool value) {
+    if (value) add(name, "true");
+  }
+  void addSelection(const Selection& select) {
+    add("labelSelector", select.labels);
+    add("fieldSelector", select.fields);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+std::string_view contentType(PatchType type) {
+  switch (type) {
+    case PatchType::Json: return "application/json-patch+json";
+    case PatchType::Merge: return "application/merge-patch+json";
+    case PatchType::Strategic: return "application/strategic-merge-patch+json";
+    case PatchType::Apply: return "application/apply-patch+yaml";
+  }
+  return "";
+}
+
+std::string readFile(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+bool isHeaderSafe(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
+}
+
+// The texts in `Warning: 299 - "text"` headers.
+std::optional<std::string> warningText(std::string_view header) {
+  std::size_t open = header.find('"');
+  if (!header.starts_with("299 ") || open == std::string_view::npos) return std::nullopt;
+  std::string text;
+  for (std::size_t i = open + 1; i < header.size() && header[i] != '"'; ++i) {
+    if (header[i] == '\\' && i + 1 < header.size()) ++i;
+    text += header[i];
+  }
+  return text;
+}
+
+std::string_view whatToDo(const Error& error) {
+  std::string text = error.text();
+  auto says = [&](std::string_view word) { return text.find(word) != std::string::npos; };
+  if (error.reason == "CertificateRefused")
+    return "check the certificate authority and the server name there, or ask who runs the cluster for the present CA";
+  if (says("does not resolve")) return "check the address there, and that this machine can resolve it";
+  if (says("connection refused")) return "check that the API server is running and that the address there is right";
+  if (says("unreachable") || error.code == Code::DeadlineExceeded)
+    return "check the network, a VPN or a firewall on the way, and the address there";
+  if (says("proxy")) return "check the proxy there";
+  if (says("certificate required") || says("bad certificate") || says("unknown ca"))
+    return "check the client certificate there: the server does not accept it";
+  return "try again; if it stays so, look at the API server's log";
+}
+
+}  // namespace
+
+// One request through all its tries: waiting for its turn, for credentials, for an answer.
+struct Client::Call : std::enable_shared_from_this<Client::Call> {
+  net::HttpRequest request;
+  bool watch = false;
+  // What a good answer's body is fed to; a bad one is collected for its Status.
+  Function<Result<>(std::string_view)> data;
+  Function<void(Result<>)> end;
+  // Called before another try: what was fed so far did not count.
+  Function<void()> restart;
+
+  int tries = 0;
+  bool refreshed = false;
+  int status = 0;
+  net::Headers headers;
+  std::string error_body;
+  Credentials::Identity identity;
+  Pending step;  // what it waits for now
+  Instant started;
+  bool over = false;
+
+  void finish(Result<> result) {
+    if (std::exchange(over, true)) return;
+    auto keep = shared_from_this();
+    auto callback = std::exchange(end, nullptr);
+    if (callback) callback(std::move(result));
+  }
+};
+
+Result<std::unique_ptr<Client>> Client::connect(net::Loop& loop, Config config, ClientOptions options) {
+  if (config.proxy && config.proxy->scheme != "http")
+    return Error{.code = Code::Unimplemented,
+                 .message = fmt::format("{}: the proxy {} is not an http:// one, and only those are spoken to",
+                                        config.source, config.proxy->origin())};
+  auto make = [&loop, server = config.server, proxy = config.proxy,
+               source = config.source](const net::TlsClientOptions& tls) -> Result<Transport> {
+    net::HttpClientOptions http{.url = server, .proxy = proxy, .tls = tls};
+    auto requests = net::makeHttpClient(loop, http);
+    if (!requests) return std::move(requests).error().context(source);
+    auto watches = net::makeHttpClient(loop, http);
+    if (!watches) return std::move(watches).error().context(source);
+    auto* counted = requests->get();
+    auto* counted_too = watches->get();
+    Transport transport;
+    transport.idle = [counted, counted_too] {
+      auto quiet = [](const net::HttpClientStats& stats) { return stats.active + stats.waiting == 0; };
+      return quiet(counted->stats()) && quiet(counted_too->stats());
+    };
+    transport.requests = *std::move(requests);
+    transport.watches = *std::move(watches);
+    return transport;
+  };
+  CADRE_LET(Transport transport, make(config.tls));
+  Logger& logger = options.logger ? *options.logger : Logger::silent();
+  auto credentials = makeCredentials(loop, config, net::currentEnvironment(), logger);
+  return std::make_unique<Client>(loop, std::move(config), std::move(transport), std::move(make),
+                                  std::move(credentials), std::move(options));
+}
+
+Client::Client(Scheduler& scheduler, Config config, Transport transport, MakeTransport make_transport,
+               std::unique_ptr<Credentials> credentials, ClientOptions options)
+    : scheduler_(scheduler),
+      config_(std::move(config)),
+      transport_(std::move(transport)),
+      make_transport_(std::move(make_transport)),
+      credentials_(std::move(credentials)),
+      options_(std::move(options)),
+      certificate_(config_.tls.certificate),
+      key_(config_.tls.key),
+      files_read_at_(scheduler.clock().instant()),
+      tokens_(std::max(options_.burst, 1)),
+      tokens_at_(files_read_at_) {}
+
+Client::~Client() = default;
+
+Pending Client::send(std::shared_ptr<Call> call) {
+  call->request.target = config_.server.target + call->request.target;
+  call->request.headers.add("User-Agent", options_.user_agent);
+  const Impersonation& as = config_.impersonate;
+  if (!as.empty()) {
+    call->request.headers.add("Impersonate-User", as.user);
+    if (!as.uid.empty()) call->request.headers.add("Impersonate-Uid", as.uid);
+    for (const std::string& group : as.groups) call->request.headers.add("Impersonate-Group", group);
+    for (const auto& [name, values] : as.extra)
+      for (const std::string& value : values)
+        call->request.headers.add("Impersonate-Extra-" + urlEncode(name), value);
+  }
+  call->started = scheduler_.clock().instant();
+  // Never from inside the call: the caller does not hold its Pending yet.
+  call->step = scheduler_.after(reserve(), [this, weak = std::weak_ptr(call)] {
+    if (auto call = weak.lock()) begin(call);
+  });
+  return Pending([call] {
+    call->over = true;
+    call->end = nullptr;
+    call->step.reset();
+  });
+}
+
+void Client::begin(const std::shared_ptr<Call>& call) {
+  ++call->tries;
+  call->status = 0;
+  call->headers = {};
+  call->error_body.clear();
+  auto pending = credentials_->get([this, weak = std::weak_ptr(call)](Result<Credentials::Identity> identity) {
+    auto call = weak.lock();
+    if (!call || call->over) return;
+    if (!identity) return call->finish(std::move(identity).error());
+    if (auto ready = refreshTransport(*identity); !ready) return call->finish(std::move(ready).error());
+    dispatch(call, *std::move(identity));
+  });
+  // Where the credentials were at hand, the call has moved on to its next step already.
+  if (call->status == 0 && !call->over && call->identity.authorization.empty() && call->identity.certificate.empty())
+    call->step = std::move(pending);
+}
+
+void Client::dispatch(const std::shared_ptr<Call>& call, Credentials::Identity identity) {
+  net::HttpRequest request = call->request;
+  if (!identity.authorization.empty()) {
+    if (!isHeaderSafe(identity.authorization))
+      return call->finish(Error{.code = Code::Unauthenticated,
+                                .message = fmt::format("the token ({}) has characters that no token has: is it the "
+                                                       "right file?", config_.source)});
+    request.headers.add("Authorization", identity.authorization);
+  }
+  call->identity = std::move(identity);
+  net::ResponseHandler handler;
+  std::weak_ptr<Call> weak = call;
+  handler.head = [this, weak](net::ResponseHead head) {
+    if (auto call = weak.lock(); call && !call->over) answered(call, std::move(head));
+  };
+  handler.data = [weak](std::string_view data) {
+    auto call = weak.lock();
+    if (!call || call->over) return;
+    if (call->status >= 300) {
+      if (call->error_body.size() < kMaxErrorBytes) call->error_body += data;
+      return;
+    }
+    if (auto taken = call->data(data); !taken) {
+      call->step.reset();
+      call->finish(std::move(taken).error());
+    }
+  };
+  handler.end = [this, weak](Result<> result) {
+    if (auto call = weak.lock(); call && !call->over) ended(call, std::move(result));
+  };
+  net::HttpClient& http = call->watch ? *transport_.watches : *transport_.requests;
+  call->step = http.send(std::move(request), std::move(handler));
+}
+
+void Client::answered(const std::shared_ptr<Call>& call, net::ResponseHead head) {
+  call->status = head.status;
+  call->headers = std::move(head.headers);
+  surfaceWarnings(call->headers);
+}
+
+void Client::ended(const std::shared_ptr<Call>& call, Result<> result) {
+  if (options_.metrics) {
+    options_.metrics
+        ->counter("rest_client_requests_total", "Requests to the API server, by status code, method and host.",
+                  {{"code", call->status ? std::to_string(call->status) : "<error>"},
+                   {"host", config_.server.authority()},
+                   {"method", call->request.method}})
+        .add();
+    if (!call->watch)
+      options_.metrics
+          ->histogram("rest_client_request_duration_seconds", "How long requests to the API server take.",
+                      {0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60},
+                      {{"host", config_.server.authority()}, {"verb", call->request.method}})
+          .observe(std::chrono::duration<double>(scheduler_.clock().instant() - call->started).count());
+  }
+  if (!result) return call->finish(unreachable(std::move(result).error()));
+  if (call->status < 300) return call->finish({});
+
+  Error error = errorFromAnswer(call->status, call->headers, call->error_body);
+  if (call->status == 401) {
+    if (!std::exchange(call->refreshed, true) && credentials_->refused(call->identity)) {
+      call->identity = {};
+      if (call->restart) call->restart();
+      return begin(call);
+    }
+    error.message += fmt::format(" ({}: the credentials are not accepted; log in again or renew them)", config_.source);
+  }
+  bool may_retry = call->status == 429 || call->status >= 500;
+  // A watch has its own backoff, and whoever watches wants to know.
+  if (may_retry && retryAfter(call->headers) && call->tries < kMaxTries && !call->watch) {
+    if (call->restart) call->restart();
+    call->identity = {};
+    call->step = scheduler_.after(*retryAfter(call->headers), [this, weak = std::weak_ptr(call)] {
+      if (auto call = weak.lock()) begin(call);
+    });
+    return;
+  }
+  if (call->tries > 1)
+    error = std::move(error).context(fmt::format("after {} tries", call->tries));
+  call->finish(std::move(error));
+}
+
+Error Client::unreachable(Error error) const {
+  if (error.code == Code::InvalidArgument || error.code == Code::ResourceExhausted) return error;
+  std::string_view advice = whatToDo(error);
+  std::string reason = error.reason;
+  Code code = error.code;
+  return Error{.code = code,
+               .message = fmt::format("cannot reach the API server at {} ({}): {}; {}", config_.server.origin(),
+                                      config_.source, error.text(), advice),
+               .reason = reason};
+}
+
+Result<> Client::refreshTransport(const Credentials::Identity& identity) {
+  std::erase_if(retired_, [](const Transport& transport) { return transport.idle(); });
+  net::TlsClientOptions tls = config_.tls;
+  Instant now = scheduler_.clock().instant();
+  if (now - files_read_at_ >= kCertificateFileAge) {
+    files_read_at_ = now;
+    auto reread = [](const std::string& path, std::string& into) {
+      if (path.empty()) return;
+      if (std::string text = readFile(path); !text.empty()) into = std::move(text);
+    };
+    reread(config_.ca_file, tls.ca);
+    reread(config_.certificate_file, tls.certificate);
+    reread(config_.key_file, tls.key);
+  }
+  if (!identity.certificate.empty()) {
+    tls.certificate = identity.certificate;
+    tls.key = identity.key;
+  }
+  if (tls.certificate == certificate_ && tls.key == key_ && tls.ca == config_.tls.ca) return {};
+  auto made = make_transport_(tls);
+  if (!made) {
+    // Half-written files are no reason to stop working: the next look finds them whole.
+    if (identity.certificate.empty()) return {};
+    return std::move(made).error();
+  }
+  // Everything that is under way ends where it began; what is new uses the new certificate.
+  retired_.push_back(std::exchange(transport_, *std::move(made)));
+  certificate_ = tls.certificate;
+  key_ = tls.key;
+  config_.tls = std::move(tls);
+  return {};
+}
+
+void Client::surfaceWarnings(const net::Headers& headers) {
+  if (!options_.logger) return;
+  for (const auto& [name, value] : headers) {
+    if (!equalsIgnoreCase(name, "warning")) continue;
+    auto text = warningText(value);
+    if (text && warned_.size() < kMaxWarnings && warned_.insert(*text).second)
+      options_.logger->warn("the API server warns: " + *text);
+  }
+}
+
+Duration Client::reserve() {
+  if (options_.qps <= 0) return 0s;
+  Instant now = scheduler_.clock().instant();
+  double elapsed = std::chrono::duration<double>(now - tokens_at_).count();
+  tokens_ = std::min(tokens_ + elapsed * options_.qps, static_cast<double>(std::max(options_.burst, 1))) - 1;
+  tokens_at_ = now;
+  if (tokens_ >= 0) return 0s;
+  return Duration(static_cast<std::int64_t>(-tokens_ / options_.qps * 1e9));
+}
+
+Pending Client::sendForObject(net::HttpRequest request, Done done) {
+  auto call = std::make_shared<Call>();
+  call->request = std::move(request);
+  call->request.timeout = options_.timeout;
+  struct Answer {
+    std::string body;
+    Done done;
+  };
+  auto answer = std::make_shared<Answer>();
+  answer->done = std::move(done);
+  call->data = [answer, limit = options_.max_answer_bytes](std::string_view data) -> Result<> {
+    if (answer->body.size() + data.size() > limit)
+      return Error{.code = Code::ResourceExhausted,
+                   .message = fmt::format("the API server's answer is larger than {} bytes", limit)};
+    answer->body += data;
+    return {};
+  };
+  call->restart = [answer] { answer->body.clear(); };
+  call->end = [answer, limit = options_.max_answer_bytes](Result<> result) {
+    if (!result) return answer->done(std::move(result).error());
+    auto value = json::parse(answer->body, json::Limits{.bytes = limit});
+    if (!value)
+      return answer->done(std::move(value).error().context("the API server's answer is not the JSON that it should be"));
+    answer->done(std::move(value));
+  };
+  return send(std::move(call));
+}
+
+Pending Client::request(std::string method, std::string target, std::string body, std::string content_type, Done done,
+                        std::string accept) {
+  net::HttpRequest request{.method = std::move(method), .target = std::move(target), .body = std::move(body)};
+  request.headers.add("Accept", std::move(accept));
+  if (!content_type.empty()) request.headers.add("Content-Type", std::move(content_type));
+  return sendForObject(std::move(request), std::move(done));
+}
+
+Pending Client::get(const Resource& resource, const ObjectKey& key, Done done, std::string_view subresource) {
+  return request("GET", resource.path(key.ns, key.name, subresource), "", "", std::move(done));
+}
+
+std::string Client::writeQuery(const WriteOptions& options, bool apply) const {
+  Query query;
+  query.add("fieldManager", options.field_manager.empty() ? options_.field_manager : options.field_manager);
+  if (apply) query.add("force", options.force ? "true" : "false");
+  query.add("fieldValidation", options.field_validation.empty() && apply ? "Strict" : options.field_validation);
+  if (options.dry_run) query.add("dryRun", "All");
+  return query.text();
+}
+
+Pending Client::create(const Resource& resource, const json::Value& object, const WriteOptions& options, Done done) {
+  // A subresource (a binding, a token) is created below its named object.
+  std::string_view below = options.subresource.empty() ? std::string_view() : name(object);
+  return request("POST", resource.path(ns(object), below, options.subresource) + writeQuery(options, false),
+                 json::write(object), "application/json", std::move(done));
+}
+
+Pending Client::update(const Resource& resource, const json::Value& object, const WriteOptions& options, Done done) {
+  return request("PUT", resource.path(ns(object), name(object), options.subresource) + writeQuery(options, false),
+                 json::write(object), "application/json", std::move(done));
+}
+
+Pending Client::patch(const Resource& resource, const ObjectKey& key, PatchType type, const json::Value& patch,
+                      const WriteOptions& options, Done done) {
+  return request("PATCH",
+                 resource.path(key.ns, key.name, options.subresource) + writeQuery(options, type == PatchType::Apply),
+                 json::write(patch), std::string(contentType(type)), std::move(done));
+}
+
+Pending Client::apply(const Resource& resource, const json::Value& object, const WriteOptions& options, Done done) {
+  return patch(resource, ObjectKey::of(object), PatchType::Apply, object, options, std::move(done));
+}
+
+namespace {
+std::string deleteBody(const DeleteOptions& options) {
+  json::Object body{{"apiVersion", "v1"}, {"kind", "DeleteOptions"}};
+  json::Object preconditions;
+  if (!options.uid.empty()) preconditions.set("uid", options.uid);
+  if (!options.resource_version.empty()) preconditions.set("resourceVersion", options.resource_version);
+  if (!preconditions.empty()) body.set("preconditions", std::move(preconditions));
+  if (!options.propagation.empty()) body.set("propagationPolicy", options.propagation);
+  if (options.grace_seconds) body.set("gracePeriodSeconds", *options.grace_seconds);
+  if (options.dry_run) body.set("dryRun", json::Array{"All"});
+  return json::write(body);
+}
+}  // namespace
+
+Pending Client::remove(const Resource& resource, const ObjectKey& key, const DeleteOptions& options, Done done) {
+  return request("DELETE", resource.path(key.ns, key.name), deleteBody(options), "application/json", std::move(done));
+}
+
+Pending Client::removeAll(const Resource& resource, const Selection& select, const DeleteOptions& options, Done done) {
+  Query query;
+  query.addSelection(select);
+  return request("DELETE", resource.path(select.ns) + query.text(), deleteBody(options), "application/json",
+                 std::move(done));
+}
+
+Pending Client::listPage(const Resource& resource, const ListOptions& options, Function<void(json::Value)> item,
+                         Function<void(Result<ListPage>)> done) {
+  Query query;
+  query.addSelection(options.select);
+  if (options.page) query.add("limit", std::to_string(options.page));
+  query.add("continue", options.continue_token);
+  query.add("resourceVersion", options.resource_version);
+
+  auto call = std::make_shared<Call>();
+  call->request.target = resource.path(options.select.ns) + query.text();
+  call->request.headers.add("Accept", "application/json");
+  json::ParseOptions parse{.limits = {.bytes = options_.max_answer_bytes},
+                           .drop_managed_fields = options.drop_managed_fields};
+  auto parser = std::make_shared<json::ListParser>(std::move(item), parse);
+  call->data = [parser](std::string_view data) {
+    auto fed = parser->feed(data);
+    return fed ? Result<>() : Result<>(std::move(fed).error().context("reading the list"));
+  };
+  call->end = [parser, done = std::move(done)](Result<> result) {
+    if (!result) return done(std::move(result).error());
+    auto envelope = parser->finish();
+    if (!envelope) return done(std::move(envelope).error().context("reading the list"));
+    const json::Value& metadata = (*envelope)["metadata"];
+    done(ListPage{.resource_version = metadata["resourceVersion"].string(),
+                  .continue_token = metadata["continue"].string()});
+  };
+  return send(std::move(call));
+}
+
+Pending Client::list(const Resource& resource, ListOptions options,
+                     Function<void(Result<std::vector<json::Value>>)> done) {
+  struct Listing : std::enable_shared_from_this<Listing> {
+    Client& client;
+    Resource resource;
+    ListOptions options;
+    Function<void(Result<std::vector<json::Value>>)> done;
+    std::vector<json::Value> items = {};
+    Pending page = {};
+
+    Listing(Client& client, Resource resource, ListOptions options,
+            Function<void(Result<std::vector<json::Value>>)> done)
+        : client(client), resource(std::move(resource)), options(std::move(options)), done(std::move(done)) {}
+
+    void next() {
+      auto weak = weak_from_this();
+      page = client.listPage(
+          resource, options,
+          [weak](json::Value item) {
+            if (auto self = weak.lock()) self->items.push_back(std::move(item));
+          },
+          [weak](Result<ListPage> page) {
+            if (auto self = weak.lock()) self->took(std::move(page));
+          });
+    }
+    void took(Result<ListPage> page) {
+      if (!page && page.error().code == Code::Gone && !options.continue_token.empty()) {
+        // It took too long between two pages. Once more, in one piece, which cannot expire.
+        items.clear();
+        options.continue_token.clear();
+        options.page = 0;
+        return next();
+      }
+      if (!page) return std::exchange(done, nullptr)(std::move(page).error());
+      options.continue_token = page->continue_token;
+      if (!options.continue_token.empty()) return next();
+      std::exchange(done, nullptr)(std::move(items));
+    }
+  };
+  auto listing = std::make_shared<Listing>(*this, resource, std::move(options), std::move(done));
+  listing->next();
+  return Pending([listing] { listing->page.reset(); });
+}
+
+Pending Client::watch(const Resource& resource, const WatchOptions& options,
+                      Function<void(EventType, json::Value)> event, Function<void(Result<>)> end) {
+  Query query;
+  query.add("watch", "true");
+  query.add("allowWatchBookmarks", "true");
+  query.addSelection(options.select);
+  query.add("resourceVersion", options.resource_version);
+  if (options.initial_events) {
+    query.add("sendInitialEvents", "true");
+    query.add("resourceVersionMatch", "NotOlderThan");
+  }
+  auto seconds = std::chrono::duration_cast<std::chrono::seconds>(options.timeout);
+  query.add("timeoutSeconds", std::to_string(seconds.count()));
+
+  auto call = std::make_shared<Call>();
+  call->watch = true;
+  call->request.target = resource.path(options.select.ns) + query.text();
+  call->request.headers.add("Accept", "application/json");
+  // The server should have ended it by then; a peer that does not is not to be trusted with more time.
+  call->request.timeout = options.timeout + 10s;
+
+  struct Stream {
+    Function<void(EventType, json::Value)> event;
+    std::optional<Error> failed;
+  };
+  auto stream = std::make_shared<Stream>();
+  stream->event = std::move(event);
+  json::ParseOptions parse{.limits = {.bytes = options_.max_answer_bytes},
+                           .drop_managed_fields = options.drop_managed_fields};
+  auto parser = std::make_shared<json::StreamParser>(
+      [stream, weak = std::weak_ptr(call)](json::Value document) {
+        auto call = weak.lock();
+        if (!call || call->over || stream->failed) return;
+        const std::string& type = document["type"].string();
+        json::Value& object = document["object"];
+        if (type == "ADDED") return stream->event(EventType::Added, std::move(object));
+        if (type == "MODIFIED") return stream->event(EventType::Modified, std::move(object));
+        if (type == "DELETED") return stream->event(EventType::Deleted, std::move(object));
+        if (type == "BOOKMARK") return stream->event(EventType::Bookmark, std::move(object));
+        stream->failed = type == "ERROR"
+                             ? errorFromStatus(object)
+                             : Error{.code = Code::DataLoss,
+                                     .message = fmt::format("the watch sent an event of type \"{}\"", shorten(type, 50))};
+      },
+      parse);
+  call->data = [parser, stream](std::string_view data) -> Result<> {
+    auto fed = parser->feed(data);
+    if (stream->failed) return *stream->failed;
+    if (!fed) return std::move(fed).error().context("reading the watch");
+    return {};
+  };
+  call->end = [parser, end = std::move(end)](Result<> result) {
+    if (result) result = parser->finish();
+    end(std::move(result));
+  };
+  return send(std::move(call));
+}
+
+Pending serverVersion(Client& client, Client::Done done) {
+  return client.request("GET", "/version", "", "", std::move(done));
+}
+
+}  // namespace cadre::kube

@@ -1,0 +1,205 @@
+#include "net/http_server.h"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <boost/beast/core/buffers_to_string.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/websocket/stream.hpp>
+
+#include "net/asio.h"
+#include "net/http_client.h"
+
+namespace cadre::net {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+constexpr Duration kSoon = 10s;
+
+struct Served {
+  Loop loop;
+  std::unique_ptr<HttpServer> server;
+  std::vector<std::shared_ptr<ServerRequest>> held;
+
+  explicit Served(HttpServer::Handler handler, HttpServerOptions options = {}) {
+    server = *HttpServer::listen(loop, std::move(options), std::move(handler));
+  }
+  // Sends raw bytes and returns everything that comes back until the server closes.
+  std::string raw(std::string_view bytes) {
+    asio::ip::tcp::socket socket(contextOf(loop));
+    socket.connect({asio::ip::make_address("127.0.0.1"), server->port()});
+    asio::write(socket, asio::buffer(bytes.data(), bytes.size()));
+    std::string out;
+    bool over = false;
+    char buffer[4096];
+    Function<void()> read = [&] {
+      socket.async_read_some(asio::buffer(buffer), [&](ErrorCode error, std::size_t count) {
+        out.append(buffer, count);
+        if (error)
+          over = true;
+        else
+          read();
+      });
+    };
+    read();
+    EXPECT_TRUE(loop.runUntil([&] { return over; }, kSoon)) << out;
+    return out;
+  }
+  std::unique_ptr<PooledHttpClient> client() {
+    return *makeHttpClient(loop, {.url = *Url::parse("http://127.0.0.1:" + std::to_string(server->port()))});
+  }
+};
+
+HttpServer::Handler echo() {
+  return [](std::shared_ptr<ServerRequest> request) {
+    request->respond(200, {{"X-Method", request->method}}, request->target + " " + request->body);
+  };
+}
+
+TEST(HttpServer, AnswersPipelinedRequestsInOrder) {
+  Served served(echo());
+  std::string out = served.raw(
+      "GET /a HTTP/1.1\r\nHost: x\r\n\r\n"
+      "POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody"
+      "HEAD /c HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  EXPECT_EQ(out,
+            "HTTP/1.1 200 OK\r\nX-Method: GET\r\nContent-Length: 3\r\n\r\n/a "
+            "HTTP/1.1 200 OK\r\nX-Method: POST\r\nContent-Length: 7\r\n\r\n/b body"
+            "HTTP/1.1 200 OK\r\nX-Method: HEAD\r\nContent-Length: 3\r\nConnection: close\r\n\r\n");
+}
+
+TEST(HttpServer, ReadsChunkedBodies) {
+  Served served(echo());
+  EXPECT_THAT(served.raw("PUT / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+                         "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"),
+              HasSubstr("/ abcde"));
+}
+
+TEST(HttpServer, RefusesWhatIsNotHttpOrTooLarge) {
+  Served served(echo(), {.max_header_bytes = 1000, .max_body_bytes = 10});
+  EXPECT_THAT(served.raw("\x16\x03\x01 nonsense\r\n\r\n"), StartsWith("HTTP/1.1 400 "));
+  EXPECT_THAT(served.raw("GET / HTTP/1.1\r\nX: " + std::string(2000, 'x') + "\r\n\r\n"), StartsWith("HTTP/1.1 431 "));
+  EXPECT_THAT(served.raw("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 11\r\n\r\n"), StartsWith("HTTP/1.1 413 "));
+  EXPECT_THAT(served.raw("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nabcdef\r\n6\r\nabcdef\r\n"),
+              StartsWith("HTTP/1.1 413 "));
+}
+
+TEST(HttpServer, SlowAndSilentClientsAreCutOff) {
+  Served served(echo(), {.head_timeout = 20ms, .body_timeout = 20ms, .idle_timeout = 20ms});
+  EXPECT_EQ(served.raw(""), "");
+  EXPECT_EQ(served.raw("GET / HT"), "");
+  EXPECT_EQ(served.raw("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc"), "");
+}
+
+TEST(HttpServer, AnUnansweredRequestIsA500) {
+  Served served([](std::shared_ptr<ServerRequest>) {});
+  EXPECT_THAT(served.raw("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), StartsWith("HTTP/1.1 500 "));
+}
+
+TEST(HttpServer, StreamsAndNoticesThatTheClientLeft) {
+  std::shared_ptr<ServerRequest> held;
+  bool gone = false;
+  Served served([&](std::shared_ptr<ServerRequest> request) {
+    request->begin(200, {});
+    request->write("first");
+    request->onGone([&] { gone = true; });
+    held = std::move(request);
+  });
+  auto client = served.client();
+  std::string seen;
+  ResponseHandler handler;
+  handler.data = [&](std::string_view data) { seen += data; };
+  Pending exchange = client->send({}, std::move(handler));
+  ASSERT_TRUE(served.loop.runUntil([&] { return seen == "first"; }, kSoon));
+  exchange.reset();
+  ASSERT_TRUE(served.loop.runUntil([&] { return gone; }, kSoon));
+  held->write("into the void");
+  held->end();
+  EXPECT_EQ(served.server->connections(), 0u);
+}
+
+TEST(HttpServer, AClientThatTakesNothingIsCutOff) {
+  std::shared_ptr<ServerRequest> held;
+  Served served([&](std::shared_ptr<ServerRequest> request) {
+    request->begin(200, {});
+    held = std::move(request);
+  }, {.max_backlog_bytes = 1 << 20});
+  asio::ip::tcp::socket socket(contextOf(served.loop));
+  socket.connect({asio::ip::make_address("127.0.0.1"), served.server->port()});
+  asio::write(socket, asio::buffer(std::string("GET / HTTP/1.1\r\nHost: x\r\n\r\n")));
+  ASSERT_TRUE(served.loop.runUntil([&] { return held != nullptr; }, kSoon));
+  std::string piece(1 << 16, 'x');
+  for (int i = 0; i < 1000 && served.server->connections(); ++i) held->write(piece);
+  EXPECT_EQ(served.server->connections(), 0u);
+}
+
+TEST(HttpServer, DrainFinishesWhatIsUnderWay) {
+  std::shared_ptr<ServerRequest> held;
+  Served served([&](std::shared_ptr<ServerRequest> request) { held = std::move(request); });
+  auto client = served.client();
+  std::optional<Result<HttpResponse>> answer;
+  Pending exchange = fetch(*client, {}, 100, [&](auto result) { answer = std::move(result); });
+  ASSERT_TRUE(served.loop.runUntil([&] { return held != nullptr; }, kSoon));
+  bool drained = false;
+  served.server->drain([&] { drained = true; });
+  EXPECT_FALSE(drained);
+  held->respond(200, {}, "done");
+  ASSERT_TRUE(served.loop.runUntil([&] { return drained && answer; }, kSoon));
+  ASSERT_TRUE(*answer);
+  EXPECT_EQ((*answer)->body, "done");
+}
+
+TEST(HttpServer, APortInUseIsSaid) {
+  Served served(echo());
+  Loop loop;
+  auto second = HttpServer::listen(loop, {.port = served.server->port()}, echo());
+  ASSERT_FALSE(second);
+  EXPECT_THAT(second.error().text(), HasSubstr("cannot listen on 127.0.0.1:"));
+  EXPECT_THAT(second.error().text(), HasSubstr("address already in use"));
+}
+
+TEST(WebSocket, EchoesTextAndBinaryAndSaysGoodbye) {
+  std::unique_ptr<WebSocket> socket;
+  bool closed = false;
+  Served served([&](std::shared_ptr<ServerRequest> request) {
+    ASSERT_TRUE(request->wantsWebSocket());
+    request->acceptWebSocket("v5.channel.k8s.io", [&](std::unique_ptr<WebSocket> accepted) {
+      socket = std::move(accepted);
+      socket->listen({.message = [&](bool text, std::string_view message) { socket->send(text, std::string(message)); },
+                      .closed = [&] { closed = true; }});
+    });
+  });
+
+  namespace websocket = boost::beast::websocket;
+  websocket::stream<asio::ip::tcp::socket> client(contextOf(served.loop));
+  client.next_layer().connect({asio::ip::make_address("127.0.0.1"), served.server->port()});
+  client.set_option(websocket::stream_base::decorator([](websocket::request_type& request) {
+    request.set(boost::beast::http::field::sec_websocket_protocol, "v5.channel.k8s.io");
+  }));
+  websocket::response_type response;
+  bool ready = false;
+  client.async_handshake(response, "127.0.0.1", "/ws", [&](ErrorCode error) { ready = !error; });
+  ASSERT_TRUE(served.loop.runUntil([&] { return ready; }, kSoon));
+  EXPECT_EQ(response["Sec-WebSocket-Protocol"], "v5.channel.k8s.io");
+
+  std::string big(300'000, 'b');
+  for (auto& [text, message] : std::vector<std::pair<bool, std::string>>{{true, "hello"}, {false, big}}) {
+    boost::beast::flat_buffer buffer;
+    bool got = false;
+    client.text(text);
+    client.async_write(asio::buffer(message), [](ErrorCode, std::size_t) {});
+    client.async_read(buffer, [&](ErrorCode error, std::size_t) { got = !error; });
+    ASSERT_TRUE(served.loop.runUntil([&] { return got; }, kSoon));
+    EXPECT_EQ(client.got_text(), text);
+    EXPECT_TRUE(boost::beast::buffers_to_string(buffer.data()) == message);
+  }
+  bool over = false;
+  client.async_close(websocket::close_code::normal, [&](ErrorCode) { over = true; });
+  EXPECT_TRUE(served.loop.runUntil([&] { return over && closed; }, kSoon));
+  socket.reset();  // before its loop
+}
+
+}  // namespace
+}  // namespace cadre::net
