@@ -180,13 +180,17 @@ Pending Client::send(std::shared_ptr<Call> call) {
   }
   call->started = scheduler_.clock().instant();
   // Never from inside the call: the caller does not hold its Pending yet.
-  call->step = scheduler_.after(reserve(), [this, weak = std::weak_ptr(call)] {
-    if (auto call = weak.lock()) begin(call);
-  });
+  beginAfter(call, reserve());
   return Pending([call] {
     call->over = true;
     call->end = nullptr;
     call->step.reset();
+  });
+}
+
+void Client::beginAfter(const std::shared_ptr<Call>& call, Duration delay) {
+  call->step = scheduler_.after(delay, [this, alive = std::weak_ptr(alive_), weak = std::weak_ptr(call)] {
+    if (auto call = weak.lock(); call && !alive.expired()) begin(call);
   });
 }
 
@@ -195,16 +199,17 @@ void Client::begin(const std::shared_ptr<Call>& call) {
   call->status = 0;
   call->headers = {};
   call->error_body.clear();
-  auto pending = credentials_->get([this, weak = std::weak_ptr(call)](Result<Credentials::Identity> identity) {
+  auto at_hand = std::make_shared<bool>(false);
+  auto pending = credentials_->get([this, at_hand, weak = std::weak_ptr(call)](Result<Credentials::Identity> identity) {
+    *at_hand = true;
     auto call = weak.lock();
     if (!call || call->over) return;
     if (!identity) return call->finish(std::move(identity).error());
     if (auto ready = refreshTransport(*identity); !ready) return call->finish(std::move(ready).error());
     dispatch(call, *std::move(identity));
   });
-  // Where the credentials were at hand, the call has moved on to its next step already.
-  if (call->status == 0 && !call->over && call->identity.authorization.empty() && call->identity.certificate.empty())
-    call->step = std::move(pending);
+  // Where they were at hand, the call has moved on to its next step already.
+  if (!*at_hand) call->step = std::move(pending);
 }
 
 void Client::dispatch(const std::shared_ptr<Call>& call, Credentials::Identity identity) {
@@ -268,7 +273,6 @@ void Client::ended(const std::shared_ptr<Call>& call, Result<> result) {
   Error error = errorFromAnswer(call->status, call->headers, call->error_body);
   if (call->status == 401) {
     if (!std::exchange(call->refreshed, true) && credentials_->refused(call->identity)) {
-      call->identity = {};
       if (call->restart) call->restart();
       return begin(call);
     }
@@ -278,11 +282,7 @@ void Client::ended(const std::shared_ptr<Call>& call, Result<> result) {
   // A watch has its own backoff, and whoever watches wants to know.
   if (may_retry && retryAfter(call->headers) && call->tries < kMaxTries && !call->watch) {
     if (call->restart) call->restart();
-    call->identity = {};
-    call->step = scheduler_.after(*retryAfter(call->headers), [this, weak = std::weak_ptr(call)] {
-      if (auto call = weak.lock()) begin(call);
-    });
-    return;
+    return beginAfter(call, *retryAfter(call->headers));
   }
   if (call->tries > 1)
     error = std::move(error).context(fmt::format("after {} tries", call->tries));

@@ -134,6 +134,7 @@ class Client {
  private:
   struct Call;
   Pending send(std::shared_ptr<Call> call);
+  void beginAfter(const std::shared_ptr<Call>& call, Duration delay);
   void begin(const std::shared_ptr<Call>& call);
   void dispatch(const std::shared_ptr<Call>& call, Credentials::Identity identity);
   void answered(const std::shared_ptr<Call>& call, net::ResponseHead head);

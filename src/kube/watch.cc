@@ -1,0 +1,274 @@
+#include "kube/watch.h"
+
+#include <fmt/format.h>
+
+namespace cadre::kube {
+
+namespace {
+constexpr std::string_view kInitialEventsEnd = "k8s.io/initial-events-end";
+}
+
+struct Watcher::State : std::enable_shared_from_this<Watcher::State> {
+  State(Client& client, WatcherOptions options, Random& random, WatchHandler handler)
+      : client(client),
+        options(std::move(options)),
+        random(random),
+        handler(std::move(handler)),
+        backoff(this->options.backoff, random) {}
+
+  Client& client;
+  const WatcherOptions options;
+  Random& random;
+  WatchHandler handler;
+  Backoff backoff;
+
+  bool streaming_lists = true;  // until the server shows that it has none
+  bool synced = false;
+  std::string version;          // where to resume; empty: from the beginning
+  std::string continue_token;
+  Pending request, timer, quiet_timer;
+  Instant began;
+  std::size_t events = 0;  // in the present stream
+
+  Instant now() const { return client.scheduler().clock().instant(); }
+
+  // Wraps a callback so that it does nothing once the Watcher is gone.
+  template <class F>
+  auto guard(F function) {
+    return [weak = weak_from_this(), function](auto&&... args) mutable {
+      if (auto self = weak.lock()) function(*self, std::forward<decltype(args)>(args)...);
+    };
+  }
+
+  Duration watchTimeout() {
+    auto whole = std::chrono::duration_cast<std::chrono::seconds>(options.shortest_watch);
+    return whole + std::chrono::seconds(random.below(static_cast<std::uint64_t>(std::max<std::int64_t>(whole.count(), 1))));
+  }
+
+  void start() {
+    if (!version.empty()) return watch();
+    synced = false;
+    if (streaming_lists)
+      streamInitialList();
+    else
+      listPages();
+  }
+
+  void retry(const Error& error) {
+    quiet_timer.reset();
+    // As a watch that lived long enough shows, the trouble before it is over.
+    if (events > 0 && now() - began >= options.healthy_after) backoff.reset();
+    Duration wait = std::max(backoff.next(), error.retry_after.value_or(0s));
+    timer = client.scheduler().after(wait, guard([](State& self) { self.start(); }));
+    auto keep = shared_from_this();
+    if (handler.failed) handler.failed(error);
+  }
+
+  // The server's place in history is gone: draw the picture anew, at once.
+  void startAgain() {
+    version.clear();
+    continue_token.clear();
+    start();
+  }
+
+  // --- the picture, as a stream
+
+  void streamInitialList() {
+    opened();
+    tellBegin();
+    armQuietTimer();
+    WatchOptions watch{.select = options.select,
+                       .initial_events = true,
+                       .timeout = watchTimeout(),
+                       .drop_managed_fields = options.drop_managed_fields};
+    request = client.watch(options.resource, watch,
+                           guard([](State& self, EventType type, json::Value object) {
+                             self.event(type, std::move(object));
+                           }),
+                           guard([](State& self, Result<> result) { self.ended(std::move(result)); }));
+  }
+
+  void armQuietTimer() {
+    quiet_timer = client.scheduler().after(options.quiet_limit, guard([](State& self) {
+                                             self.streaming_lists = false;
+                                             self.request.reset();
+                                             self.startAgain();
+                                           }));
+  }
+
+  // --- the picture, page by page
+
+  void listPages() {
+    opened();
+    if (continue_token.empty()) tellBegin();
+    ListOptions list{.select = options.select,
+                     .page = options.page,
+                     .continue_token = continue_token,
+                     .drop_managed_fields = options.drop_managed_fields};
+    request = client.listPage(options.resource, list,
+                              guard([](State& self, json::Value object) {
+                                if (self.handler.item) self.handler.item(std::move(object));
+                              }),
+                              guard([](State& self, Result<ListPage> page) { self.listed(std::move(page)); }));
+  }
+
+  void listed(Result<ListPage> page) {
+    if (!page && page.error().code == Code::Gone && !continue_token.empty()) return startAgain();
+    if (!page) {
+      continue_token.clear();  // a part of a page may have been told: begin again
+      return retry(page.error());
+    }
+    continue_token = page->continue_token;
+    if (!continue_token.empty()) return listPages();
+    version = page->resource_version;
+    auto keep = shared_from_this();
+    tellSynced();
+    watch();
+  }
+
+  // --- the changes
+
+  void watch() {
+    opened();
+    WatchOptions watch{.select = options.select,
+                       .resource_version = version,
+                       .timeout = watchTimeout(),
+                       .drop_managed_fields = options.drop_managed_fields};
+    request = client.watch(options.resource, watch,
+                           guard([](State& self, EventType type, json::Value object) {
+                             self.event(type, std::move(object));
+                           }),
+                           guard([](State& self, Result<> result) { self.ended(std::move(result)); }));
+  }
+
+  void event(EventType type, json::Value object) {
+    ++events;
+    auto keep = shared_from_this();
+    if (!synced) {
+      armQuietTimer();
+      if (type == EventType::Bookmark) {
+        // Without its mark it is an ordinary one, and what it says holds only for what came before it.
+        if (annotation(object, kInitialEventsEnd) != "true") return;
+        version = std::string(resourceVersion(object));
+        quiet_timer.reset();
+        return tellSynced();
+      }
+      // A change in the middle of the picture is a part of it.
+      if (type == EventType::Deleted) return;
+      if (handler.item) handler.item(std::move(object));
+      return;
+    }
+    if (auto at = resourceVersion(object); !at.empty()) version = std::string(at);
+    if (type != EventType::Bookmark && handler.changed) handler.changed(type, std::move(object));
+  }
+
+  void ended(Result<> result) {
+    quiet_timer.reset();
+    if (result) {
+      // The usual end is after its time. A server that ends it at once, with nothing said, is not well.
+      if (events == 0 && now() - began < 1s)
+        return retry(Error{.code = Code::Unavailable, .message = "the server ended the watch at once"});
+      if (!synced) return retry(Error{.code = Code::Unavailable, .message = "the server ended the list early"});
+      backoff.reset();
+      return start();
+    }
+    const Error& error = result.error();
+    if (error.code == Code::Gone) {
+      // Once at once; a server that says it again and again is given time.
+      bool repeated = events == 0 && gone_before;
+      gone_before = events == 0;
+      version.clear();
+      return repeated || !synced ? retry(error) : startAgain();
+    }
+    if (!synced && streaming_lists &&
+        (error.code == Code::InvalidArgument || error.code == Code::Unimplemented) && !error.reason.empty()) {
+      streaming_lists = false;  // "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
+      return startAgain();
+    }
+    retry(error);
+  }
+  bool gone_before = false;
+
+  void opened() {
+    began = now();
+    events = 0;
+  }
+  void tellBegin() {
+    if (handler.begin) handler.begin();
+  }
+  void tellSynced() {
+    synced = true;
+    gone_before = false;
+    if (handler.synced) handler.synced();
+  }
+};
+
+Watcher::Watcher(Client& client, WatcherOptions options, Random& random, WatchHandler handler)
+    : state_(std::make_shared<State>(client, std::move(options), random, std::move(handler))) {
+  // Not from inside the constructor: the handler may want to know the Watcher.
+  state_->timer = client.scheduler().after(0s, state_->guard([](State& self) { self.start(); }));
+}
+
+Watcher::~Watcher() {
+  // A callback may be running: its frame still holds the state, but nothing new may start.
+  state_->request.reset();
+  state_->timer.reset();
+  state_->quiet_timer.reset();
+}
+
+bool Watcher::synced() const { return state_->synced; }
+const std::string& Watcher::resourceVersion() const { return state_->version; }
+
+Mirror::Mirror(Client& client, WatcherOptions options, Random& random, Function<void(const Change&)> changed)
+    : changed_(std::move(changed)),
+      watcher_(client, std::move(options), random,
+               WatchHandler{
+                   .begin =
+                       [this] {
+                         // A picture that was left half-drawn goes back to what was known before it.
+                         for (auto& [key, object] : objects_) before_.insert_or_assign(key, std::move(object));
+                         objects_.clear();
+                       },
+                   .item = [this](json::Value object) { put(std::move(object)); },
+                   .synced =
+                       [this] {
+                         synced_ = true;
+                         trouble_.clear();
+                         for (auto& [key, last] : std::exchange(before_, {})) drop(key, std::move(last));
+                       },
+                   .changed =
+                       [this](EventType type, json::Value object) {
+                         trouble_.clear();
+                         if (type != EventType::Deleted) return put(std::move(object));
+                         ObjectKey key = ObjectKey::of(object);
+                         drop(key, std::make_shared<const json::Value>(std::move(object)));
+                       },
+                   .failed = [this](const Error& error) { trouble_ = error.text(); }}) {}
+
+std::shared_ptr<const json::Value> Mirror::find(const ObjectKey& key) const {
+  auto found = objects_.find(key);
+  return found == objects_.end() ? nullptr : found->second;
+}
+
+void Mirror::put(json::Value object) {
+  ObjectKey key = ObjectKey::of(object);
+  auto& slot = objects_[key];
+  auto before = before_.extract(key);
+  if (!slot && !before.empty()) slot = std::move(before.mapped());
+  bool known = slot != nullptr;
+  if (known && resourceVersion(*slot) == resourceVersion(object)) return;
+  // A new uid under an old name is another object: the first one went unseen.
+  if (known && uid(*slot) != uid(object)) {
+    if (changed_) changed_({EventType::Deleted, slot});
+    known = false;
+  }
+  slot = std::make_shared<const json::Value>(std::move(object));
+  if (changed_) changed_({known ? EventType::Modified : EventType::Added, slot});
+}
+
+void Mirror::drop(const ObjectKey& key, std::shared_ptr<const json::Value> last) {
+  objects_.erase(key);
+  if (changed_) changed_({EventType::Deleted, std::move(last)});
+}
+
+}  // namespace cadre::kube
