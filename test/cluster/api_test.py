@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -67,7 +68,8 @@ class ApiTest(ClusterTest):
         self.kubectl(kubeconfig, "create", "configmap", "kept")
         before = self.status(name)["parts"]["kube-apiserver"]
         for how in ([], ["--kill"]):
-            watch = subprocess.Popen([tool("which", "kubectl"), f"--kubeconfig={kubeconfig}", "get", "configmaps", "-w"],
+            watch = subprocess.Popen([tool("which", "kubectl"), f"--kubeconfig={kubeconfig}",
+                                      "get", "configmaps", "--watch"],
                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
             watch.stdout.readline()
             tool("stop", "kube-apiserver", "--name", name, *how)
@@ -128,6 +130,17 @@ class ApiTest(ClusterTest):
         self.assertTrue(wait_until(lambda: not alive(supervisor)))
         self.up("registry", self.name("sweeper"))  # any next `up` takes such a cluster down
         self.assertGone(pids, folder)
+
+    def test_port_is_taken(self):
+        name = self.name("taken")
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            flag = f"--apiserver-arg=--secure-port={taken.getsockname()[1]}"  # wins over the port that was chosen
+            said = tool("up", "api", "--name", name, flag, fails=True)
+        self.assertEqual(said.count("trying other ports"), 2)
+        self.assertIn("address already in use", said)
+        self.assertIn("no cluster", tool("status", "--name", name, fails=True))
 
     def test_assets_of_the_user(self):
         name = self.name("assets")

@@ -20,7 +20,8 @@ def machine():
     seen = {"mounts": {line.split()[4] for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()},
             "interfaces": set(os.listdir("/sys/class/net")),
             "cgroups": {f for f, _, _ in os.walk("/sys/fs/cgroup") if "cadre-" in f or "kubepods" in f},
-            "files": {os.path.join(f, name) for top in FOLDERS for f, folders, files in os.walk(top) for name in folders + files},
+            "files": {os.path.join(folder, name) for top in FOLDERS
+                      for folder, folders, files in os.walk(top) for name in folders + files},
             "settings": {f"{key}={pathlib.Path('/proc/sys', key.replace('.', '/')).read_text()}" for key in SYSCTLS
                          if pathlib.Path("/proc/sys", key.replace(".", "/")).exists()}}
     for program in ("iptables-save", "ip6tables-save"):
@@ -29,7 +30,8 @@ def machine():
         except FileNotFoundError:
             lines = []
         # Rules, and chains that somebody made. Built-in chains appear by themselves, with counters.
-        seen[program] = {x.split(" [")[0] for x in lines if x.startswith("-A") or (x.startswith(":") and x.split()[1] == "-")}
+        seen[program] = {x.split(" [")[0] for x in lines
+                         if x.startswith("-A") or (x.startswith(":") and x.split()[1] == "-")}
     return seen
 
 
@@ -56,7 +58,7 @@ class NodeTest(ClusterTest):
         def left():
             after = machine()
             return {kind: sorted((during[kind] - self.before[kind]) & after[kind]) for kind in after}
-        wait_until(lambda: not any(left().values()), 10)  # network namespaces die a little later than their last process
+        wait_until(lambda: not any(left().values()), 10)  # a network namespace dies a little after its last process
         self.assertEqual(left(), {kind: [] for kind in during})
         self.assertEqual(machine()["settings"], self.before["settings"])
 
@@ -79,7 +81,8 @@ class NodeTest(ClusterTest):
         ask = "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do timeout 10 wget -qO- http://web/cgi-bin/host; done"
         self.assertEqual(len(set(self.kubectl(kubeconfig, "exec", "deploy/web", "--", "sh", "-c", ask).split())), 2)
         # A pod reaches the API server by its usual name.
-        self.kubectl(kubeconfig, "exec", "client", "--", "timeout", "10", "nc", "kubernetes.default", "443", "-e", "/bin/true")
+        self.kubectl(kubeconfig, "exec", "client", "--",
+                     "timeout", "10", "nc", "kubernetes.default", "443", "-e", "/bin/true")
         self.assertIn("only one node", tool("up", "node", "--name", self.name("second"), fails=True))
 
         during, pids, folder = machine(), self.pids(name) | members(name), self.status(name)["dir"]
