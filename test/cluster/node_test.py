@@ -14,6 +14,15 @@ SYSCTLS = ("net.ipv4.ip_forward", "net.ipv4.conf.all.route_localnet", "net.bridg
            "vm.overcommit_memory", "kernel.panic", "kernel.panic_on_oops")
 FOLDERS = ("/run/netns", "/run/containerd", "/var/lib/cni", "/var/lib/kubelet", "/var/log/containers", "/var/log/pods")
 
+WEB_ON_HOST_PORT = """
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  containers:
+  - {name: web, image: "cadre.test/web:1", ports: [{containerPort: 8080, hostPort: 19080}]}
+"""
+
 
 def machine():
     """What a node changes on the machine, as sets to compare."""
@@ -83,6 +92,13 @@ class NodeTest(ClusterTest):
         # A pod reaches the API server by its usual name.
         self.kubectl(kubeconfig, "exec", "client", "--",
                      "timeout", "10", "nc", "kubernetes.default", "443", "-e", "/bin/true")
+        # The node pulls from the registry.
+        state = self.status(name)
+        image = f"{state['host']}:{state['parts']['registry']['port']}/pushed/web:2"
+        subprocess.run(["ctr", "--address", f"{state['dir']}/containerd.sock", "--namespace", "k8s.io", "images", "push",
+                        "--plain-http", image, "cadre.test/web:1"], check=True, capture_output=True)
+        self.kubectl(kubeconfig, "run", "pulled", f"--image={image}")
+        self.kubectl(kubeconfig, "wait", "--for=condition=Ready", "pod/pulled", "--timeout=60s")
         self.assertIn("only one node", tool("up", "node", "--name", self.name("second"), fails=True))
 
         during, pids, folder = machine(), self.pids(name) | members(name), self.status(name)["dir"]
@@ -98,9 +114,12 @@ class NodeTest(ClusterTest):
         name = self.name("crash")
         owner = subprocess.Popen(["sleep", "600"])
         kubeconfig = tool("up", "node", "--name", name, "--for-pid", owner.pid)
-        self.kubectl(kubeconfig, "run", "client", "--image=cadre.test/busybox:1", "--port=80", "--", "sleep", "600")
-        self.kubectl(kubeconfig, "wait", "--for=condition=Ready", "pod/client", "--timeout=60s")
+        self.kubectl(kubeconfig, "create", "-f", "-", input=WEB_ON_HOST_PORT)
+        self.kubectl(kubeconfig, "wait", "--for=condition=Ready", "pod/web", "--timeout=60s")
+        host = self.status(name)["host"]
+        self.assertTrue(wait_until(lambda: "hello" in page(f"http://{host}:19080/"), 20))
         during, pids, folder = machine(), self.pids(name) | members(name), self.status(name)["dir"]
+        self.assertIn("CNI-HOSTPORT-DNAT", "".join(during["iptables-save"]))
         for part in ("kubelet", "containerd"):
             os.kill(self.status(name)["parts"][part]["pid"], signal.SIGKILL)
         owner.kill()
