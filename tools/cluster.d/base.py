@@ -59,7 +59,10 @@ def write(path, text, mode=0o600):
 def run(*argv, **options):
     """Runs a short command and returns its output; its complaints become the failure's text."""
     options.setdefault("input", "")
-    done = subprocess.run([str(a) for a in argv], text=True, capture_output=True, **options)
+    try:
+        done = subprocess.run([str(a) for a in argv], text=True, capture_output=True, **options)
+    except FileNotFoundError as missing:
+        raise Failure(f"cannot run {argv[0]}: {missing}") from missing
     if done.returncode != 0:
         command = " ".join(map(str, argv))
         raise Failure(f"`{command}` ended with {done.returncode}:\n{done.stdout}{done.stderr}")

@@ -130,6 +130,8 @@ def fetch_go(older_go, module, home):
 
 def install_packages(*packages):
     """Installs those of the Debian packages that are missing."""
+    if not shutil.which("dpkg-query"):
+        raise Failure(f"this machine is no Debian; it needs what Debian's packages {' '.join(packages)} have")
     known = subprocess.run(["dpkg-query", "-W", "-f", "${Package} ${Status}\n", *packages],
                            text=True, capture_output=True).stdout.splitlines()
     missing = [p for p in packages if f"{p} install ok installed" not in known]
@@ -139,5 +141,6 @@ def install_packages(*packages):
         raise Failure(f"these Debian packages are missing, and only root can install them: {' '.join(missing)}")
     say(f"installing {' '.join(missing)}")
     with stage("installed"):
+        run("apt-get", "update")  # a fresh machine has no lists of packages yet
         run("apt-get", "install", "-y", "--no-install-recommends", *missing,
             env=dict(os.environ, DEBIAN_FRONTEND="noninteractive"))

@@ -66,11 +66,13 @@ def load_image(c, archive):
 # ---------------------------------------------------------------------------------------------
 # Setting up
 
-def plan(name):
+def plan(c):
     """Chooses names and addresses, and remembers what is going to be changed. Only one node fits on
     a machine: kubelet and kube-proxy take every KUBE-* chain of iptables for theirs."""
+    if len(str(c.dir)) > 75:
+        raise Failure(f"{c.dir} is too long a path: the names of sockets in it would pass 107 characters")
     for other in clusters():
-        if other.name != name and other.node:
+        if other.name != c.name and other.node:
             raise Failure(f"only one node fits on a machine, and cluster {other.name} has it: "
                           f"`tools/cluster down --name {other.name}` first")
     if any(OUR_CHAIN.match(chain) for chains, _ in tables("iptables").values() for chain in chains):
@@ -83,7 +85,7 @@ def plan(name):
             break
     else:
         raise Failure("no free network in 10.88.0.0/16 and 10.89.0.0/16")
-    return {"bridge": f"cadre-{hashlib.sha256(name.encode()).hexdigest()[:6]}", "cgroup": f"cadre-{name}",
+    return {"bridge": f"cadre-{hashlib.sha256(c.name.encode()).hexdigest()[:6]}", "cgroup": f"cadre-{c.name}",
             "address": f"10.88.{n}.1", "pod_cidr": str(pods), "service_prefix": f"10.89.{n}",
             "sysctls": {key: sysctl(key) for key in SYSCTLS}}
 
@@ -209,8 +211,7 @@ def remove_bridge(bridge):
 def tables(tool):
     """The tables of iptables: the names of their chains that are not built in, and their rules."""
     found, chains, rules = {}, [], []
-    saved = subprocess.run([f"{tool}-save"], text=True, capture_output=True).stdout if shutil.which(f"{tool}-save") else ""
-    for line in saved.splitlines():
+    for line in subprocess.run([f"{tool}-save"], text=True, capture_output=True).stdout.splitlines():
         if line.startswith("*"):
             chains, rules = found.setdefault(line[1:], ([], []))
         elif line.startswith(":") and line.split()[1] == "-":
@@ -245,6 +246,7 @@ def remove_strays(c):
             link.unlink()
     plugins = pathlib.Path("/var/lib/kubelet/device-plugins")
     (plugins / "kubelet.sock").unlink(missing_ok=True)
-    for folder in (results, results.parent, "/var/log/containers", plugins, plugins.parent, "/run/containerd/s", "/run/containerd"):
+    for folder in (results, results.parent, plugins, plugins.parent,
+                   "/var/log/containers", "/run/containerd/s", "/run/containerd"):
         with contextlib.suppress(OSError):  # not empty, or not there
             os.rmdir(folder)

@@ -194,7 +194,8 @@ def make_credentials(c):
              "kubernetes.default.svc.cluster.local"]
     addresses = {"127.0.0.1", c.host, f"{c.config['service_prefix']}.1"}
     alternatives = ",".join([*(f"DNS:{n}" for n in names), *(f"IP:{a}" for a in sorted(addresses))])
-    new = ("openssl", "req", "-x509", "-days", "3650", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    new = ("openssl", "req", "-x509", "-days", "3650", "-nodes",
+           "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
     issued = (*new, "-CA", "ca.crt", "-CAkey", "ca.key", "-addext", "basicConstraints=critical,CA:FALSE")
     run(*new, "-subj", "/CN=cadre-test-ca", "-addext", "keyUsage=critical,keyCertSign,cRLSign",
         "-keyout", "ca.key", "-out", "ca.crt", cwd=c.certs)
