@@ -74,7 +74,7 @@ std::optional<std::string> findSubdomainProblem(std::string_view text) {
   for (std::string_view part : split(text, '.')) {
     if (part.empty()) return "has two dots with nothing between them";
     if (auto problem = findProblem(part, part_rule))
-      return fmt::format("has the part {}, which {}", quoted(part), *problem);
+      return fmt::format("has the part {}, which {}", inQuotes(part), *problem);
   }
   return std::nullopt;
 }
@@ -82,7 +82,7 @@ std::optional<std::string> findSubdomainProblem(std::string_view text) {
 NameProblem sentence(std::string_view text, const Rule& rule, std::string_view subject,
                      const std::optional<std::string>& problem) {
   if (!problem) return std::nullopt;
-  return fmt::format("{} is not {}: {} {}; use up to {} {}, such as \"{}\"", quoted(text),
+  return fmt::format("{} is not {}: {} {}; use up to {} {}, such as \"{}\"", inQuotes(text),
                      rule.called, subject, *problem, rule.limit, rule.allows, rule.example);
 }
 
@@ -120,7 +120,7 @@ std::string mend(std::string_view text) {
 
 }  // namespace
 
-std::string quoted(std::string_view text) {
+std::string inQuotes(std::string_view text) {
   std::string out;
   json::appendQuoted(out, shorten(text, 100));
   return out;

@@ -27,7 +27,7 @@ NameProblem checkLabelKey(std::string_view text);
 NameProblem checkLabelValue(std::string_view text);
 
 // A text in double quotes for messages: control characters escaped, shortened where it is long.
-std::string quoted(std::string_view text);
+std::string inQuotes(std::string_view text);
 
 // base + suffix as a name of at most `limit` characters, the same one each time. What already is a
 // DNS subdomain within the limit stays as it is. Everything else is lowered, mended and cut, and
