@@ -55,4 +55,14 @@ void utf8Append(std::string& out, char32_t character) {
   }
 }
 
+std::string utf8Repair(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    std::size_t length = utf8Length(text);
+    out.append(length ? text.substr(0, length) : "\xEF\xBF\xBD");
+    text.remove_prefix(length ? length : 1);
+  }
+  return out;
+}
+
 }  // namespace cadre::json

@@ -16,4 +16,7 @@ char32_t utf8Decode(std::string_view text, std::size_t length);
 // Writes a character that is no surrogate and at most U+10FFFF.
 void utf8Append(std::string& out, char32_t character);
 
+// The text with U+FFFD in place of each byte that is not UTF-8.
+std::string utf8Repair(std::string_view text);
+
 }  // namespace cadre::json

@@ -104,6 +104,18 @@ void Value::copy(const Value& other) {
   type_ = other.type_;
 }
 
+void Value::takeOwned(Value& other) {
+  if (other.type_ == Type::String) {
+    new (&string_) std::string(std::move(other.string_));
+  } else if (other.type_ == Type::Array) {
+    new (&array_) Array(std::move(other.array_));
+  } else {
+    new (&object_) Object(std::move(other.object_));
+  }
+  type_ = other.type_;
+  other.destroy();
+}
+
 Value& Value::operator=(const Value& other) { return *this = Value(other); }
 
 std::string_view Value::typeName() const {
