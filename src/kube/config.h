@@ -52,11 +52,11 @@ struct Config {
 };
 
 struct ConfigOptions {
-  std::string kubeconfig;  // the flag
-  std::string context;     // instead of the file's current one
-  std::string ns;          // instead of the context's
+  std::string kubeconfig = {};  // the flag
+  std::string context = {};     // instead of the file's current one
+  std::string ns = {};          // instead of the context's
   // KUBECONFIG, HOME, KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT; the rest is passed over.
-  std::map<std::string, std::string> env;
+  std::map<std::string, std::string> env = {};
   std::string service_account_directory = "/var/run/secrets/kubernetes.io/serviceaccount";
 };
 
