@@ -5,8 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include <fmt/format.h>
-
+#include "base/format.h"
 #include "base/strings.h"
 #include "json/write.h"
 #include "kube/status.h"
@@ -27,7 +26,7 @@ class Query {
   void add(std::string_view name, std::string_view value) {
     if (value.empty()) return;
     text_ += text_.empty() ? '?' : '&';
-    text_ += fmt::format("{}={}", name, urlEncode(value));
+    text_ += format("{}={}", name, urlEncode(value));
   }
   void addFlag(std::string_view name, bool value) {
     if (value) add(name, "true");
@@ -44,10 +43,14 @@ class Query {
 
 std::string_view contentType(PatchType type) {
   switch (type) {
-    case PatchType::Json: return "application/json-patch+json";
-    case PatchType::Merge: return "application/merge-patch+json";
-    case PatchType::Strategic: return "application/strategic-merge-patch+json";
-    case PatchType::Apply: return "application/apply-patch+yaml";
+    case PatchType::Json:
+      return "application/json-patch+json";
+    case PatchType::Merge:
+      return "application/merge-patch+json";
+    case PatchType::Strategic:
+      return "application/strategic-merge-patch+json";
+    case PatchType::Apply:
+      return "application/apply-patch+yaml";
   }
   return "";
 }
@@ -79,9 +82,12 @@ std::string_view whatToDo(const Error& error) {
   std::string text = error.text();
   auto says = [&](std::string_view word) { return text.find(word) != std::string::npos; };
   if (error.reason == "CertificateRefused")
-    return "check the certificate authority and the server name there, or ask who runs the cluster for the present CA";
-  if (says("does not resolve")) return "check the address there, and that this machine can resolve it";
-  if (says("connection refused")) return "check that the API server is running and that the address there is right";
+    return "check the certificate authority and the server name there, or ask who runs the cluster "
+           "for the present CA";
+  if (says("does not resolve"))
+    return "check the address there, and that this machine can resolve it";
+  if (says("connection refused"))
+    return "check that the API server is running and that the address there is right";
   if (says("unreachable") || error.code == Code::DeadlineExceeded)
     return "check the network, a VPN or a firewall on the way, and the address there";
   if (says("proxy")) return "check the proxy there";
@@ -120,11 +126,13 @@ struct Client::Call : std::enable_shared_from_this<Client::Call> {
   }
 };
 
-Result<std::unique_ptr<Client>> Client::connect(net::Loop& loop, Config config, ClientOptions options) {
+Result<std::unique_ptr<Client>> Client::connect(net::Loop& loop, Config config,
+                                                ClientOptions options) {
   if (config.proxy && config.proxy->scheme != "http")
-    return Error{.code = Code::Unimplemented,
-                 .message = fmt::format("{}: the proxy {} is not an http:// one, and only those are spoken to",
-                                        config.source, config.proxy->origin())};
+    return Error{
+        .code = Code::Unimplemented,
+        .message = format("{}: the proxy {} is not an http:// one, and only those are spoken to",
+                          config.source, config.proxy->origin())};
   auto make = [&loop, server = config.server, proxy = config.proxy,
                source = config.source](const net::TlsClientOptions& tls) -> Result<Transport> {
     net::HttpClientOptions http{.url = server, .proxy = proxy, .tls = tls};
@@ -136,7 +144,9 @@ Result<std::unique_ptr<Client>> Client::connect(net::Loop& loop, Config config, 
     auto* counted_too = watches->get();
     Transport transport;
     transport.idle = [counted, counted_too] {
-      auto quiet = [](const net::HttpClientStats& stats) { return stats.active + stats.waiting == 0; };
+      auto quiet = [](const net::HttpClientStats& stats) {
+        return stats.active + stats.waiting == 0;
+      };
       return quiet(counted->stats()) && quiet(counted_too->stats());
     };
     transport.requests = *std::move(requests);
@@ -150,8 +160,9 @@ Result<std::unique_ptr<Client>> Client::connect(net::Loop& loop, Config config, 
                                   std::move(credentials), std::move(options));
 }
 
-Client::Client(Scheduler& scheduler, Config config, Transport transport, MakeTransport make_transport,
-               std::unique_ptr<Credentials> credentials, ClientOptions options)
+Client::Client(Scheduler& scheduler, Config config, Transport transport,
+               MakeTransport make_transport, std::unique_ptr<Credentials> credentials,
+               ClientOptions options)
     : scheduler_(scheduler),
       config_(std::move(config)),
       transport_(std::move(transport)),
@@ -173,7 +184,8 @@ Pending Client::send(std::shared_ptr<Call> call) {
   if (!as.empty()) {
     call->request.headers.add("Impersonate-User", as.user);
     if (!as.uid.empty()) call->request.headers.add("Impersonate-Uid", as.uid);
-    for (const std::string& group : as.groups) call->request.headers.add("Impersonate-Group", group);
+    for (const std::string& group : as.groups)
+      call->request.headers.add("Impersonate-Group", group);
     for (const auto& [name, values] : as.extra)
       for (const std::string& value : values)
         call->request.headers.add("Impersonate-Extra-" + urlEncode(name), value);
@@ -189,9 +201,10 @@ Pending Client::send(std::shared_ptr<Call> call) {
 }
 
 void Client::beginAfter(const std::shared_ptr<Call>& call, Duration delay) {
-  call->step = scheduler_.after(delay, [this, alive = std::weak_ptr(alive_), weak = std::weak_ptr(call)] {
-    if (auto call = weak.lock(); call && !alive.expired()) begin(call);
-  });
+  call->step =
+      scheduler_.after(delay, [this, alive = std::weak_ptr(alive_), weak = std::weak_ptr(call)] {
+        if (auto call = weak.lock(); call && !alive.expired()) begin(call);
+      });
 }
 
 void Client::begin(const std::shared_ptr<Call>& call) {
@@ -200,14 +213,16 @@ void Client::begin(const std::shared_ptr<Call>& call) {
   call->headers = {};
   call->error_body.clear();
   auto at_hand = std::make_shared<bool>(false);
-  auto pending = credentials_->get([this, at_hand, weak = std::weak_ptr(call)](Result<Credentials::Identity> identity) {
-    *at_hand = true;
-    auto call = weak.lock();
-    if (!call || call->over) return;
-    if (!identity) return call->finish(std::move(identity).error());
-    if (auto ready = refreshTransport(*identity); !ready) return call->finish(std::move(ready).error());
-    dispatch(call, *std::move(identity));
-  });
+  auto pending = credentials_->get(
+      [this, at_hand, weak = std::weak_ptr(call)](Result<Credentials::Identity> identity) {
+        *at_hand = true;
+        auto call = weak.lock();
+        if (!call || call->over) return;
+        if (!identity) return call->finish(std::move(identity).error());
+        if (auto ready = refreshTransport(*identity); !ready)
+          return call->finish(std::move(ready).error());
+        dispatch(call, *std::move(identity));
+      });
   // Where they were at hand, the call has moved on to its next step already.
   if (!*at_hand) call->step = std::move(pending);
 }
@@ -216,9 +231,11 @@ void Client::dispatch(const std::shared_ptr<Call>& call, Credentials::Identity i
   net::HttpRequest request = call->request;
   if (!identity.authorization.empty()) {
     if (!isHeaderSafe(identity.authorization))
-      return call->finish(Error{.code = Code::Unauthenticated,
-                                .message = fmt::format("the token ({}) has characters that no token has: is it the "
-                                                       "right file?", config_.source)});
+      return call->finish(
+          Error{.code = Code::Unauthenticated,
+                .message = format("the token ({}) has characters that no token has: is it the "
+                                  "right file?",
+                                  config_.source)});
     request.headers.add("Authorization", identity.authorization);
   }
   call->identity = std::move(identity);
@@ -255,17 +272,20 @@ void Client::answered(const std::shared_ptr<Call>& call, net::ResponseHead head)
 void Client::ended(const std::shared_ptr<Call>& call, Result<> result) {
   if (options_.metrics) {
     options_.metrics
-        ->counter("rest_client_requests_total", "Requests to the API server, by status code, method and host.",
+        ->counter("rest_client_requests_total",
+                  "Requests to the API server, by status code, method and host.",
                   {{"code", call->status ? std::to_string(call->status) : "<error>"},
                    {"host", config_.server.authority()},
                    {"method", call->request.method}})
         .add();
     if (!call->watch)
       options_.metrics
-          ->histogram("rest_client_request_duration_seconds", "How long requests to the API server take.",
+          ->histogram("rest_client_request_duration_seconds",
+                      "How long requests to the API server take.",
                       {0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60},
                       {{"host", config_.server.authority()}, {"verb", call->request.method}})
-          .observe(std::chrono::duration<double>(scheduler_.clock().instant() - call->started).count());
+          .observe(
+              std::chrono::duration<double>(scheduler_.clock().instant() - call->started).count());
   }
   if (!result) return call->finish(unreachable(std::move(result).error()));
   if (call->status < 300) return call->finish({});
@@ -276,7 +296,8 @@ void Client::ended(const std::shared_ptr<Call>& call, Result<> result) {
       if (call->restart) call->restart();
       return begin(call);
     }
-    error.message += fmt::format(" ({}: the credentials are not accepted; log in again or renew them)", config_.source);
+    error.message += format(" ({}: the credentials are not accepted; log in again or renew them)",
+                            config_.source);
   }
   bool may_retry = call->status == 429 || call->status >= 500;
   // A watch has its own backoff, and whoever watches wants to know.
@@ -284,8 +305,7 @@ void Client::ended(const std::shared_ptr<Call>& call, Result<> result) {
     if (call->restart) call->restart();
     return beginAfter(call, *retryAfter(call->headers));
   }
-  if (call->tries > 1)
-    error = std::move(error).context(fmt::format("after {} tries", call->tries));
+  if (call->tries > 1) error = std::move(error).context(format("after {} tries", call->tries));
   call->finish(std::move(error));
 }
 
@@ -295,8 +315,8 @@ Error Client::unreachable(Error error) const {
   std::string reason = error.reason;
   Code code = error.code;
   return Error{.code = code,
-               .message = fmt::format("cannot reach the API server at {} ({}): {}; {}", config_.server.origin(),
-                                      config_.source, error.text(), advice),
+               .message = format("cannot reach the API server at {} ({}): {}; {}",
+                                 config_.server.origin(), config_.source, error.text(), advice),
                .reason = reason};
 }
 
@@ -347,7 +367,9 @@ Duration Client::reserve() {
   if (options_.qps <= 0) return 0s;
   Instant now = scheduler_.clock().instant();
   double elapsed = std::chrono::duration<double>(now - tokens_at_).count();
-  tokens_ = std::min(tokens_ + elapsed * options_.qps, static_cast<double>(std::max(options_.burst, 1))) - 1;
+  tokens_ =
+      std::min(tokens_ + elapsed * options_.qps, static_cast<double>(std::max(options_.burst, 1))) -
+      1;
   tokens_at_ = now;
   if (tokens_ >= 0) return 0s;
   return Duration(static_cast<std::int64_t>(-tokens_ / options_.qps * 1e9));
@@ -366,7 +388,7 @@ Pending Client::sendForObject(net::HttpRequest request, Done done) {
   call->data = [answer, limit = options_.max_answer_bytes](std::string_view data) -> Result<> {
     if (answer->body.size() + data.size() > limit)
       return Error{.code = Code::ResourceExhausted,
-                   .message = fmt::format("the API server's answer is larger than {} bytes", limit)};
+                   .message = format("the API server's answer is larger than {} bytes", limit)};
     answer->body += data;
     return {};
   };
@@ -375,53 +397,65 @@ Pending Client::sendForObject(net::HttpRequest request, Done done) {
     if (!result) return answer->done(std::move(result).error());
     auto value = json::parse(answer->body, json::Limits{.bytes = limit});
     if (!value)
-      return answer->done(std::move(value).error().context("the API server's answer is not the JSON that it should be"));
+      return answer->done(std::move(value).error().context(
+          "the API server's answer is not the JSON that it should be"));
     answer->done(std::move(value));
   };
   return send(std::move(call));
 }
 
-Pending Client::request(std::string method, std::string target, std::string body, std::string content_type, Done done,
-                        std::string accept) {
-  net::HttpRequest request{.method = std::move(method), .target = std::move(target), .body = std::move(body)};
+Pending Client::request(std::string method, std::string target, std::string body,
+                        std::string content_type, Done done, std::string accept) {
+  net::HttpRequest request{
+      .method = std::move(method), .target = std::move(target), .body = std::move(body)};
   request.headers.add("Accept", std::move(accept));
   if (!content_type.empty()) request.headers.add("Content-Type", std::move(content_type));
   return sendForObject(std::move(request), std::move(done));
 }
 
-Pending Client::get(const Resource& resource, const ObjectKey& key, Done done, std::string_view subresource) {
+Pending Client::get(const Resource& resource, const ObjectKey& key, Done done,
+                    std::string_view subresource) {
   return request("GET", resource.path(key.ns, key.name, subresource), "", "", std::move(done));
 }
 
 std::string Client::writeQuery(const WriteOptions& options, bool apply) const {
   Query query;
-  query.add("fieldManager", options.field_manager.empty() ? options_.field_manager : options.field_manager);
+  query.add("fieldManager",
+            options.field_manager.empty() ? options_.field_manager : options.field_manager);
   if (apply) query.add("force", options.force ? "true" : "false");
-  query.add("fieldValidation", options.field_validation.empty() && apply ? "Strict" : options.field_validation);
+  query.add("fieldValidation",
+            options.field_validation.empty() && apply ? "Strict" : options.field_validation);
   if (options.dry_run) query.add("dryRun", "All");
   return query.text();
 }
 
-Pending Client::create(const Resource& resource, const json::Value& object, const WriteOptions& options, Done done) {
+Pending Client::create(const Resource& resource, const json::Value& object,
+                       const WriteOptions& options, Done done) {
   // A subresource (a binding, a token) is created below its named object.
   std::string_view below = options.subresource.empty() ? std::string_view() : name(object);
-  return request("POST", resource.path(ns(object), below, options.subresource) + writeQuery(options, false),
+  return request("POST",
+                 resource.path(ns(object), below, options.subresource) + writeQuery(options, false),
                  json::write(object), "application/json", std::move(done));
 }
 
-Pending Client::update(const Resource& resource, const json::Value& object, const WriteOptions& options, Done done) {
-  return request("PUT", resource.path(ns(object), name(object), options.subresource) + writeQuery(options, false),
-                 json::write(object), "application/json", std::move(done));
+Pending Client::update(const Resource& resource, const json::Value& object,
+                       const WriteOptions& options, Done done) {
+  return request(
+      "PUT",
+      resource.path(ns(object), name(object), options.subresource) + writeQuery(options, false),
+      json::write(object), "application/json", std::move(done));
 }
 
-Pending Client::patch(const Resource& resource, const ObjectKey& key, PatchType type, const json::Value& patch,
-                      const WriteOptions& options, Done done) {
+Pending Client::patch(const Resource& resource, const ObjectKey& key, PatchType type,
+                      const json::Value& patch, const WriteOptions& options, Done done) {
   return request("PATCH",
-                 resource.path(key.ns, key.name, options.subresource) + writeQuery(options, type == PatchType::Apply),
+                 resource.path(key.ns, key.name, options.subresource) +
+                     writeQuery(options, type == PatchType::Apply),
                  json::write(patch), std::string(contentType(type)), std::move(done));
 }
 
-Pending Client::apply(const Resource& resource, const json::Value& object, const WriteOptions& options, Done done) {
+Pending Client::apply(const Resource& resource, const json::Value& object,
+                      const WriteOptions& options, Done done) {
   return patch(resource, ObjectKey::of(object), PatchType::Apply, object, options, std::move(done));
 }
 
@@ -430,7 +464,8 @@ std::string deleteBody(const DeleteOptions& options) {
   json::Object body{{"apiVersion", "v1"}, {"kind", "DeleteOptions"}};
   json::Object preconditions;
   if (!options.uid.empty()) preconditions.set("uid", options.uid);
-  if (!options.resource_version.empty()) preconditions.set("resourceVersion", options.resource_version);
+  if (!options.resource_version.empty())
+    preconditions.set("resourceVersion", options.resource_version);
   if (!preconditions.empty()) body.set("preconditions", std::move(preconditions));
   if (!options.propagation.empty()) body.set("propagationPolicy", options.propagation);
   if (options.grace_seconds) body.set("gracePeriodSeconds", *options.grace_seconds);
@@ -439,19 +474,22 @@ std::string deleteBody(const DeleteOptions& options) {
 }
 }  // namespace
 
-Pending Client::remove(const Resource& resource, const ObjectKey& key, const DeleteOptions& options, Done done) {
-  return request("DELETE", resource.path(key.ns, key.name), deleteBody(options), "application/json", std::move(done));
-}
-
-Pending Client::removeAll(const Resource& resource, const Selection& select, const DeleteOptions& options, Done done) {
-  Query query;
-  query.addSelection(select);
-  return request("DELETE", resource.path(select.ns) + query.text(), deleteBody(options), "application/json",
+Pending Client::remove(const Resource& resource, const ObjectKey& key, const DeleteOptions& options,
+                       Done done) {
+  return request("DELETE", resource.path(key.ns, key.name), deleteBody(options), "application/json",
                  std::move(done));
 }
 
-Pending Client::listPage(const Resource& resource, const ListOptions& options, Function<void(json::Value)> item,
-                         Function<void(Result<ListPage>)> done) {
+Pending Client::removeAll(const Resource& resource, const Selection& select,
+                          const DeleteOptions& options, Done done) {
+  Query query;
+  query.addSelection(select);
+  return request("DELETE", resource.path(select.ns) + query.text(), deleteBody(options),
+                 "application/json", std::move(done));
+}
+
+Pending Client::listPage(const Resource& resource, const ListOptions& options,
+                         Function<void(json::Value)> item, Function<void(Result<ListPage>)> done) {
   Query query;
   query.addSelection(options.select);
   if (options.page) query.add("limit", std::to_string(options.page));
@@ -491,7 +529,10 @@ Pending Client::list(const Resource& resource, ListOptions options,
 
     Listing(Client& client, Resource resource, ListOptions options,
             Function<void(Result<std::vector<json::Value>>)> done)
-        : client(client), resource(std::move(resource)), options(std::move(options)), done(std::move(done)) {}
+        : client(client),
+          resource(std::move(resource)),
+          options(std::move(options)),
+          done(std::move(done)) {}
 
     void next() {
       auto weak = weak_from_this();
@@ -541,7 +582,8 @@ Pending Client::watch(const Resource& resource, const WatchOptions& options,
   call->watch = true;
   call->request.target = resource.path(options.select.ns) + query.text();
   call->request.headers.add("Accept", "application/json");
-  // The server should have ended it by then; a peer that does not is not to be trusted with more time.
+  // The server should have ended it by then; a peer that does not is not to be trusted with more
+  // time.
   call->request.timeout = options.timeout + 10s;
 
   struct Stream {
@@ -565,7 +607,8 @@ Pending Client::watch(const Resource& resource, const WatchOptions& options,
         stream->failed = type == "ERROR"
                              ? errorFromStatus(object)
                              : Error{.code = Code::DataLoss,
-                                     .message = fmt::format("the watch sent an event of type \"{}\"", shorten(type, 50))};
+                                     .message = format("the watch sent an event of type \"{}\"",
+                                                       shorten(type, 50))};
       },
       parse);
   call->data = [parser, stream](std::string_view data) -> Result<> {

@@ -20,17 +20,18 @@ namespace cadre::kube {
 enum class PatchType { Json, Merge, Strategic, Apply };
 
 struct WriteOptions {
-  std::string field_manager = {};     // empty: the client's own
-  bool force = false;                 // Apply: take fields over from other managers
+  std::string field_manager = {};  // empty: the client's own
+  bool force = false;              // Apply: take fields over from other managers
   bool dry_run = false;
-  std::string field_validation = {};  // Strict, Warn or Ignore; empty: Strict for Apply, else the server's choice
-  std::string subresource = {};       // "status", "scale", ...
+  std::string field_validation =
+      {};  // Strict, Warn or Ignore; empty: Strict for Apply, else the server's choice
+  std::string subresource = {};  // "status", "scale", ...
 };
 
 struct DeleteOptions {
   std::string uid = {};               // only this one, not a later one of the same name
   std::string resource_version = {};  // only if unchanged since
-  std::string propagation = {};       // Background, Foreground or Orphan; empty: the server's choice
+  std::string propagation = {};  // Background, Foreground or Orphan; empty: the server's choice
   std::optional<std::int64_t> grace_seconds = std::nullopt;
   bool dry_run = false;
 };
@@ -69,23 +70,25 @@ struct WatchOptions {
 struct ClientOptions {
   std::string user_agent = "cadre";
   std::string field_manager = "cadre";
-  // Requests per second and how many at once beyond; 0: no limit. The server's own fairness is the better one.
+  // Requests per second and how many at once beyond; 0: no limit. The server's own fairness is the
+  // better one.
   double qps = 0;
   int burst = 0;
-  std::size_t max_answer_bytes = 64u << 20;  // of one object or page; lists and watches are read as they come
-  Duration timeout = 60s;                    // of a request that is no watch
-  Logger* logger = nullptr;                  // deprecations and other warnings of the server; null: nowhere
+  std::size_t max_answer_bytes =
+      64u << 20;             // of one object or page; lists and watches are read as they come
+  Duration timeout = 60s;    // of a request that is no watch
+  Logger* logger = nullptr;  // deprecations and other warnings of the server; null: nowhere
   Metrics* metrics = nullptr;
 };
 
-// The way to a Kubernetes API server. All calls are asynchronous: the callback comes on the loop's thread, once,
-// never from inside the call, and never after its Pending was dropped.
+// The way to a Kubernetes API server. All calls are asynchronous: the callback comes on the loop's
+// thread, once, never from inside the call, and never after its Pending was dropped.
 //
-// Watches and requests never share a connection, so that hundreds of watches cannot take the streams that writes
-// need. A request is sent again only when the server asks for it (429 or 5xx with Retry-After), or when it was
-// refused with 401 and there is a newer token. Failures carry the server's own reason, and field conflicts as data
-// in Error::details. Where the server cannot be reached the error names its address, where that came from and what
-// to look at.
+// Watches and requests never share a connection, so that hundreds of watches cannot take the
+// streams that writes need. A request is sent again only when the server asks for it (429 or 5xx
+// with Retry-After), or when it was refused with 401 and there is a newer token. Failures carry the
+// server's own reason, and field conflicts as data in Error::details. Where the server cannot be
+// reached the error names its address, where that came from and what to look at.
 class Client {
  public:
   using Done = Function<void(Result<json::Value>)>;
@@ -98,7 +101,8 @@ class Client {
   using MakeTransport = Function<Result<Transport>(const net::TlsClientOptions&)>;
 
   // For programs: the transport and credentials that the config asks for.
-  static Result<std::unique_ptr<Client>> connect(net::Loop& loop, Config config, ClientOptions options = {});
+  static Result<std::unique_ptr<Client>> connect(net::Loop& loop, Config config,
+                                                 ClientOptions options = {});
   // For tests: everything is given.
   Client(Scheduler& scheduler, Config config, Transport transport, MakeTransport make_transport,
          std::unique_ptr<Credentials> credentials, ClientOptions options);
@@ -107,29 +111,36 @@ class Client {
   const Config& config() const { return config_; }
   Scheduler& scheduler() { return scheduler_; }
 
-  Pending get(const Resource& resource, const ObjectKey& key, Done done, std::string_view subresource = {});
+  Pending get(const Resource& resource, const ObjectKey& key, Done done,
+              std::string_view subresource = {});
   // Every object, page by page, in one answer. A list that expires between pages starts again.
-  Pending list(const Resource& resource, ListOptions options, Function<void(Result<std::vector<json::Value>>)> done);
+  Pending list(const Resource& resource, ListOptions options,
+               Function<void(Result<std::vector<json::Value>>)> done);
   // One page, item by item as they arrive; the page itself is never held.
-  Pending listPage(const Resource& resource, const ListOptions& options, Function<void(json::Value)> item,
-                   Function<void(Result<ListPage>)> done);
-  Pending create(const Resource& resource, const json::Value& object, const WriteOptions& options, Done done);
-  Pending update(const Resource& resource, const json::Value& object, const WriteOptions& options, Done done);
-  Pending patch(const Resource& resource, const ObjectKey& key, PatchType type, const json::Value& patch,
-                const WriteOptions& options, Done done);
+  Pending listPage(const Resource& resource, const ListOptions& options,
+                   Function<void(json::Value)> item, Function<void(Result<ListPage>)> done);
+  Pending create(const Resource& resource, const json::Value& object, const WriteOptions& options,
+                 Done done);
+  Pending update(const Resource& resource, const json::Value& object, const WriteOptions& options,
+                 Done done);
+  Pending patch(const Resource& resource, const ObjectKey& key, PatchType type,
+                const json::Value& patch, const WriteOptions& options, Done done);
   // Server-side apply of exactly these fields; needs a name.
-  Pending apply(const Resource& resource, const json::Value& object, const WriteOptions& options, Done done);
-  Pending remove(const Resource& resource, const ObjectKey& key, const DeleteOptions& options, Done done);
-  Pending removeAll(const Resource& resource, const Selection& select, const DeleteOptions& options, Done done);
+  Pending apply(const Resource& resource, const json::Value& object, const WriteOptions& options,
+                Done done);
+  Pending remove(const Resource& resource, const ObjectKey& key, const DeleteOptions& options,
+                 Done done);
+  Pending removeAll(const Resource& resource, const Selection& select, const DeleteOptions& options,
+                    Done done);
 
-  // Events as they come, until the server or the network ends it. An ERROR event ends it with that error. The
-  // Watcher (kube/watch.h) is what most callers want.
+  // Events as they come, until the server or the network ends it. An ERROR event ends it with that
+  // error. The Watcher (kube/watch.h) is what most callers want.
   Pending watch(const Resource& resource, const WatchOptions& options,
                 Function<void(EventType, json::Value)> event, Function<void(Result<>)> end);
 
   // Anything else: GET /version, a subresource with a body of its own.
-  Pending request(std::string method, std::string target, std::string body, std::string content_type, Done done,
-                  std::string accept = "application/json");
+  Pending request(std::string method, std::string target, std::string body,
+                  std::string content_type, Done done, std::string accept = "application/json");
 
  private:
   struct Call;

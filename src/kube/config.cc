@@ -6,10 +6,10 @@
 #include <filesystem>
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/format.h"
 #include "base/strings.h"
 #include "json/yaml.h"
 #include "kube/names.h"
@@ -38,7 +38,7 @@ std::string listed(const std::vector<std::string>& names) {
   std::string out;
   for (std::size_t i = 0; i < names.size() && i < kShown; ++i)
     out += (i ? ", " : "") + bareName(names[i]);
-  if (names.size() > kShown) out += fmt::format(" and {} more", names.size() - kShown);
+  if (names.size() > kShown) out += format(" and {} more", names.size() - kShown);
   return out;
 }
 
@@ -57,7 +57,7 @@ FileProblem problemOf(int error) {
   if (error == EISDIR)
     return {Code::InvalidArgument, "is a directory", "name the file that is in it"};
   Code code = error == EACCES || error == EPERM ? Code::Forbidden : Code::Unavailable;
-  return {code, fmt::format("cannot be read ({})", std::strerror(error)),
+  return {code, format("cannot be read ({})", std::strerror(error)),
           code == Code::Forbidden ? "make it readable for the user that runs this"
                                   : "check the path and the disk"};
 }
@@ -80,7 +80,7 @@ std::optional<FileProblem> readFile(const std::string& path, std::string& out) {
     out.append(buffer, static_cast<std::size_t>(got));
     if (out.size() > kMaxConfigBytes)
       return FileProblem{Code::ResourceExhausted,
-                         fmt::format("is larger than {} MiB", kMaxConfigBytes >> 20),
+                         format("is larger than {} MiB", kMaxConfigBytes >> 20),
                          "name the right file"};
   }
 }
@@ -169,13 +169,13 @@ class Section {
   // "/home/me/.kube/config:12: cluster "dev": server is missing"
   Error bad(std::string_view field, std::string_view message,
             Code code = Code::InvalidArgument) const {
-    std::string subject = field.empty() ? called_ : fmt::format("{}: {}", called_, field);
-    return Error{.code = code, .message = fmt::format("{}{} {}", where(field), subject, message)};
+    std::string subject = field.empty() ? called_ : format("{}: {}", called_, field);
+    return Error{.code = code, .message = format("{}{} {}", where(field), subject, message)};
   }
   // "/home/me/.kube/config:12: "
   std::string where(std::string_view field = {}) const {
-    std::string pointer = field.empty() ? pointer_ : fmt::format("{}/{}", pointer_, field);
-    return fmt::format("{}:{}: ", file_->path, file_->document.lineOf(pointer));
+    std::string pointer = field.empty() ? pointer_ : format("{}/{}", pointer_, field);
+    return format("{}:{}: ", file_->path, file_->document.lineOf(pointer));
   }
 
   // The field of that type; empty when it is not there.
@@ -183,8 +183,8 @@ class Section {
     const json::Value& value = (*this)[field];
     if (value.isNull() || value.isString()) return value.string();
     if (value.isBool() || value.isNumber())
-      return bad(field, fmt::format("must be a string, not {}: put it in quotes",
-                                    article(value.typeName())));
+      return bad(field,
+                 format("must be a string, not {}: put it in quotes", article(value.typeName())));
     return wrongType(field, "a string");
   }
   Result<bool> flag(std::string_view field) const {
@@ -198,8 +198,8 @@ class Section {
     std::vector<std::string> out;
     for (const json::Value& one : value.array()) {
       if (!one.isString())
-        return bad(field, fmt::format("must be a list of strings, and number {} is {}",
-                                      out.size() + 1, article(one.typeName())));
+        return bad(field, format("must be a list of strings, and number {} is {}", out.size() + 1,
+                                 article(one.typeName())));
       out.push_back(one.string());
     }
     return out;
@@ -208,8 +208,8 @@ class Section {
   Result<Section> section(std::string_view field) const {
     const json::Value& value = (*this)[field];
     if (!value.isObject()) return wrongType(field, "a map");
-    return Section(*file_, value, fmt::format("{}/{}", pointer_, field),
-                   fmt::format("{}: {}", called_, field));
+    return Section(*file_, value, format("{}/{}", pointer_, field),
+                   format("{}: {}", called_, field));
   }
   // A path, absolute; empty when it is not there.
   Result<std::string> path(std::string_view field) const {
@@ -222,23 +222,22 @@ class Section {
   Result<std::string> contents(std::string_view field, const std::string& path) const {
     std::string out;
     if (auto problem = readFile(path, out))
-      return bad(field,
-                 fmt::format("names {}, which {}; {}", path, problem->predicate, problem->fix),
+      return bad(field, format("names {}, which {}; {}", path, problem->predicate, problem->fix),
                  problem->code);
     return out;
   }
 
   Error wrongType(std::string_view field, std::string_view wanted) const {
     const json::Value& value = (*this)[field];
-    if (value.isNull()) return bad(field, fmt::format("is missing: it must be {}", wanted));
-    return bad(field, fmt::format("must be {}, not {}", wanted, article(value.typeName())));
+    if (value.isNull()) return bad(field, format("is missing: it must be {}", wanted));
+    return bad(field, format("must be {}, not {}", wanted, article(value.typeName())));
   }
 
   static std::string article(std::string_view type) {
     if (type == "object") return "a map";
     if (type == "array") return "a list";
     if (type == "null") return "empty";
-    return fmt::format("{} {}", type == "integer" ? "an" : "a", type);
+    return format("{} {}", type == "integer" ? "an" : "a", type);
   }
 
  private:
@@ -300,19 +299,18 @@ Result<> addSections(const File& file, std::string_view list, std::string_view m
   Sections own;
   std::size_t index = 0;
   for (const json::Value& entry : entries.array()) {
-    std::string pointer = fmt::format("/{}/{}", list, index++);
-    const Section outer(file, entry, pointer, fmt::format("{} number {}", member, index));
+    std::string pointer = format("/{}/{}", list, index++);
+    const Section outer(file, entry, pointer, format("{} number {}", member, index));
     if (!entry.isObject())
       return outer.bad(
-          "", fmt::format("must be a map with a name, not {}", Section::article(entry.typeName())));
+          "", format("must be a map with a name, not {}", Section::article(entry.typeName())));
     CADRE_LET(std::string name, outer.text("name"));
     if (name.empty()) return outer.bad("name", "is missing");
-    std::string called = fmt::format("{} {}", member, inQuotes(name));
+    std::string called = format("{} {}", member, inQuotes(name));
     const json::Value& value = entry[member];
     if (!value.isObject() && !value.isNull()) return outer.wrongType(member, "a map");
-    if (!own.emplace(name, Section(file, value, fmt::format("{}/{}", pointer, member), called))
-             .second)
-      return outer.bad("", fmt::format("has the name {} of another; rename one", inQuotes(name)));
+    if (!own.emplace(name, Section(file, value, format("{}/{}", pointer, member), called)).second)
+      return outer.bad("", format("has the name {} of another; rename one", inQuotes(name)));
   }
   into.merge(own);  // what is there stays: the first file wins
   return {};
@@ -326,17 +324,16 @@ Result<> addFile(Kubeconfig& config, const std::string& path, const std::string&
   const json::Value& root = file.document.value;
   const Section top(file, root, "", "the file");
   if (!root.isObject())
-    return top.bad("", fmt::format("is not a kubeconfig: it is {}, not a map with clusters, users "
-                                   "and contexts",
-                                   Section::article(root.typeName())));
+    return top.bad("", format("is not a kubeconfig: it is {}, not a map with clusters, users "
+                              "and contexts",
+                              Section::article(root.typeName())));
   CADRE_LET(std::string kind, top.text("kind"));
   CADRE_LET(std::string api_version, top.text("apiVersion"));
   if (!kind.empty() && kind != "Config")
-    return top.bad("kind", fmt::format("is {}, so this is not a kubeconfig, whose kind is Config",
-                                       inQuotes(kind)));
+    return top.bad(
+        "kind", format("is {}, so this is not a kubeconfig, whose kind is Config", inQuotes(kind)));
   if (!api_version.empty() && api_version != "v1")
-    return top.bad("apiVersion",
-                   fmt::format("is {}, but a kubeconfig has v1", inQuotes(api_version)));
+    return top.bad("apiVersion", format("is {}, but a kubeconfig has v1", inQuotes(api_version)));
   CADRE_TRY(addSections(file, "clusters", "cluster", config.clusters));
   CADRE_TRY(addSections(file, "users", "user", config.users));
   CADRE_TRY(addSections(file, "contexts", "context", config.contexts));
@@ -364,8 +361,8 @@ Result<Kubeconfig> readKubeconfig(const Source& source) {
         continue;
       }
       return Error{.code = problem->code,
-                   .message = fmt::format("{}: the file, named by {}, {}; {}", path,
-                                          source.named_by, problem->predicate, problem->fix)};
+                   .message = format("{}: the file, named by {}, {}; {}", path, source.named_by,
+                                     problem->predicate, problem->fix)};
     }
     std::size_t before = config.files.size();
     CADRE_TRY(addFile(config, path, text));
@@ -373,12 +370,12 @@ Result<Kubeconfig> readKubeconfig(const Source& source) {
   }
   if (!config.files.empty()) return config;
   if (!empty.empty())
-    return invalid(fmt::format(
-        "{}: the file, named by {}, is empty; write a kubeconfig to it, or name another one",
-        empty.front(), source.named_by));
+    return invalid(
+        format("{}: the file, named by {}, is empty; write a kubeconfig to it, or name another one",
+               empty.front(), source.named_by));
   return Error{.code = Code::NotFound,
-               .message = fmt::format("{}: the file, named by {}, does not exist; check the path",
-                                      join(missing, ", "), source.named_by)};
+               .message = format("{}: the file, named by {}, does not exist; check the path",
+                                 join(missing, ", "), source.named_by)};
 }
 
 // --- From a kubeconfig to a Config.
@@ -393,15 +390,15 @@ Result<net::Url> readServer(const Section& cluster) {
   bool has_scheme = text.find("://") != std::string::npos;
   auto url = net::Url::parse(has_scheme ? text : "http://" + text);
   if (!url || (url->scheme != "https" && url->scheme != "http"))
-    return cluster.bad("server", fmt::format("is {}, which is no address of a server: write it as "
-                                             "https://host:6443",
-                                             inQuotes(text)));
+    return cluster.bad("server", format("is {}, which is no address of a server: write it as "
+                                        "https://host:6443",
+                                        inQuotes(text)));
   url->target = std::string(cut(url->target, "?").first);
   while (url->target.ends_with('/')) url->target.pop_back();
   if (!has_scheme && !url->target.empty())
-    return cluster.bad("server", fmt::format("is {}; with a path it needs its scheme, as in "
-                                             "https://host:6443/path",
-                                             inQuotes(text)));
+    return cluster.bad("server", format("is {}; with a path it needs its scheme, as in "
+                                        "https://host:6443/path",
+                                        inQuotes(text)));
   return *url;
 }
 
@@ -411,9 +408,9 @@ Result<std::optional<net::Url>> readProxy(const Section& cluster) {
   auto url = net::Url::parse(text);  // its message is not shown: the URL may hold a password
   if (!url) return cluster.bad("proxy-url", "is no URL: write it as http://proxy:3128");
   if (url->scheme != "http" && url->scheme != "https" && url->scheme != "socks5")
-    return cluster.bad("proxy-url", fmt::format("has the scheme {}, but it must be http, https or "
-                                                "socks5",
-                                                inQuotes(url->scheme)));
+    return cluster.bad("proxy-url", format("has the scheme {}, but it must be http, https or "
+                                           "socks5",
+                                           inQuotes(url->scheme)));
   std::string_view authority = std::string_view(text).substr(text.find("://") + 3);
   authority = authority.substr(0, authority.find('/'));
   if (url->scheme == "socks5" && url->port == 80 && !authority.ends_with(":80")) url->port = 1080;
@@ -427,24 +424,24 @@ struct Pem {
 
 // What the field FIELD-data holds, or else the file that the field names.
 Result<Pem> readPem(const Section& section, std::string_view field, PemKind kind) {
-  std::string data_field = fmt::format("{}-data", field);
+  std::string data_field = format("{}-data", field);
   CADRE_LET(std::string data, section.text(data_field));
   CADRE_LET(std::string path, section.path(field));
   if (!data.empty()) {
     auto decoded = base64Decode(data);
     if (!decoded)
       return section.bad(data_field,
-                         fmt::format("is not base64: encode the PEM file with base64 -w0, or name "
-                                     "it in {}",
-                                     field));
+                         format("is not base64: encode the PEM file with base64 -w0, or name "
+                                "it in {}",
+                                field));
     if (auto problem = pemProblem(*decoded, kind))
-      return section.bad(data_field, fmt::format("holds {}", *problem));
+      return section.bad(data_field, format("holds {}", *problem));
     return Pem{std::move(*decoded), ""};
   }
   if (path.empty()) return Pem{};
   CADRE_LET(std::string text, section.contents(field, path));
   if (auto problem = pemProblem(text, kind))
-    return section.bad(field, fmt::format("names {}, which holds {}", path, *problem));
+    return section.bad(field, format("names {}, which holds {}", path, *problem));
   return Pem{std::move(text), std::move(path)};
 }
 
@@ -489,8 +486,8 @@ Result<> readToken(const Section& user, Config& config) {
       from = "tokenFile";
     } else if (config.token.empty()) {  // else the token stands in until the file can be read
       if (!contents) return std::move(contents).error();
-      return user.bad("tokenFile", fmt::format("names {}, which is empty; write the token to it",
-                                               config.token_file));
+      return user.bad("tokenFile",
+                      format("names {}, which is empty; write the token to it", config.token_file));
     }
   }
   if (hasControlCharacter(config.token))
@@ -511,12 +508,11 @@ Result<ExecPlugin> readExec(const Section& user, const Section& cluster) {
   constexpr std::string_view kGroup = "client.authentication.k8s.io/";
   bool v1 = plugin.api_version == "client.authentication.k8s.io/v1";
   if (!v1 && plugin.api_version != "client.authentication.k8s.io/v1beta1")
-    return exec.bad(
-        "apiVersion",
-        fmt::format("is {}, but it must be {}v1 or {}v1beta1; update the plugin and "
-                    "write this entry anew",
-                    plugin.api_version.empty() ? "missing" : inQuotes(plugin.api_version), kGroup,
-                    kGroup));
+    return exec.bad("apiVersion",
+                    format("is {}, but it must be {}v1 or {}v1beta1; update the plugin and "
+                           "write this entry anew",
+                           plugin.api_version.empty() ? "missing" : inQuotes(plugin.api_version),
+                           kGroup, kGroup));
   CADRE_LET(std::string mode, exec.text("interactiveMode"));
   using Mode = ExecPlugin::InteractiveMode;
   if (mode == "Never")
@@ -526,9 +522,9 @@ Result<ExecPlugin> readExec(const Section& user, const Section& cluster) {
   else if (mode == "IfAvailable" || (mode.empty() && !v1))
     plugin.interactive_mode = Mode::IfAvailable;
   else
-    return exec.bad("interactiveMode", fmt::format("is {}, but it must be Never, IfAvailable or "
-                                                   "Always",
-                                                   mode.empty() ? "missing" : inQuotes(mode)));
+    return exec.bad("interactiveMode", format("is {}, but it must be Never, IfAvailable or "
+                                              "Always",
+                                              mode.empty() ? "missing" : inQuotes(mode)));
   CADRE_LET(std::string hint, exec.text("installHint"));
   plugin.install_hint = withoutControls(hint);
   CADRE_LET(plugin.provide_cluster_info, exec.flag("provideClusterInfo"));
@@ -541,8 +537,8 @@ Result<ExecPlugin> readExec(const Section& user, const Section& cluster) {
     if (name.empty() || name.find_first_of(std::string_view("=\0", 2)) != std::string::npos)
       return exec.bad("env", "has an entry without a usable name; each needs a name and a value");
     if (!value.isNull() && !value.isString())
-      return exec.bad("env", fmt::format("has {} with {} as its value: put it in quotes",
-                                         inQuotes(name), Section::article(value.typeName())));
+      return exec.bad("env", format("has {} with {} as its value: put it in quotes", inQuotes(name),
+                                    Section::article(value.typeName())));
     plugin.env[name] = value.string();
   }
   for (const json::Value& extension : cluster["extensions"].array())
@@ -559,9 +555,9 @@ Result<> refuseAuthProvider(const Section& user) {
                              : name == "oidc"  ? "kubectl oidc-login"
                                                : "the plugin of your provider";
   return user.bad("auth-provider",
-                  fmt::format("{} is a login that Kubernetes no longer has; use an exec plugin "
-                              "instead, here {}",
-                              inQuotes(name), instead));
+                  format("{} is a login that Kubernetes no longer has; use an exec plugin "
+                         "instead, here {}",
+                         inQuotes(name), instead));
 }
 
 Result<Impersonation> readImpersonation(const Section& user) {
@@ -609,10 +605,10 @@ Result<Section> follow(const Section& context, std::string_view field, const Sec
   if (auto found = sections.find(name); found != sections.end()) return found->second;
   if (name.empty())
     return context.bad(field,
-                       fmt::format("is missing: name one of these: {}", listed(namesOf(sections))));
-  return invalid(fmt::format("{}{} names the {} {}, which is not there; {}s in it: {}",
-                             context.where(field), context.called(), field, inQuotes(name), field,
-                             listed(namesOf(sections))));
+                       format("is missing: name one of these: {}", listed(namesOf(sections))));
+  return invalid(format("{}{} names the {} {}, which is not there; {}s in it: {}",
+                        context.where(field), context.called(), field, inQuotes(name), field,
+                        listed(namesOf(sections))));
 }
 
 Result<Section> chooseContext(const Kubeconfig& kubeconfig, const std::string& name,
@@ -622,11 +618,11 @@ Result<Section> chooseContext(const Kubeconfig& kubeconfig, const std::string& n
   std::string contexts = listed(namesOf(kubeconfig.contexts));
   if (name.empty())
     return invalid(
-        fmt::format("{}: no current-context is set; give --context, or set it with "
-                    "kubectl config use-context; contexts in it: {}",
-                    kubeconfig.called(), contexts));
-  return invalid(fmt::format("{}: the {} {} is not there; contexts in it: {}", kubeconfig.called(),
-                             called, inQuotes(name), contexts));
+        format("{}: no current-context is set; give --context, or set it with "
+               "kubectl config use-context; contexts in it: {}",
+               kubeconfig.called(), contexts));
+  return invalid(format("{}: the {} {} is not there; contexts in it: {}", kubeconfig.called(),
+                        called, inQuotes(name), contexts));
 }
 
 Result<std::string> chooseNamespace(const ConfigOptions& options, std::string_view configured,
@@ -637,7 +633,7 @@ Result<std::string> chooseNamespace(const ConfigOptions& options, std::string_vi
   }
   if (configured.empty()) return "default";
   if (auto problem = checkDnsLabel(configured))
-    return invalid(fmt::format("{}the namespace {}", where, *problem));
+    return invalid(format("{}the namespace {}", where, *problem));
   return std::string(configured);
 }
 
@@ -648,7 +644,7 @@ Result<Config> fromKubeconfig(const Source& source, const ConfigOptions& options
   CADRE_LET(Section context,
             chooseContext(kubeconfig, name, asked ? "context" : "current-context"));
   Config config;
-  config.source = fmt::format("context {} in {}", bareName(name), context.file().path);
+  config.source = format("context {} in {}", bareName(name), context.file().path);
   CADRE_LET(Section cluster, follow(context, "cluster", kubeconfig.clusters));
   CADRE_LET(std::string ns, context.text("namespace"));
   CADRE_LET(config.default_namespace, chooseNamespace(options, ns, context.where("namespace")));
@@ -674,22 +670,21 @@ Result<Config> fromPod(std::string_view host, std::string_view port, const Confi
   config.source = "in-cluster";
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   bool v6 = host.find(':') != std::string_view::npos;
-  auto url =
-      net::Url::parse(fmt::format("https://{}{}{}:{}", v6 ? "[" : "", host, v6 ? "]" : "", port));
+  auto url = net::Url::parse(format("https://{}{}{}:{}", v6 ? "[" : "", host, v6 ? "]" : "", port));
   if (!url || url->host != host || !url->target.empty())
     return invalid(
-        fmt::format("KUBERNETES_SERVICE_HOST {} and KUBERNETES_SERVICE_PORT {} are no "
-                    "address; correct them, {}",
-                    inQuotes(host), inQuotes(port), kElse));
+        format("KUBERNETES_SERVICE_HOST {} and KUBERNETES_SERVICE_PORT {} are no "
+               "address; correct them, {}",
+               inQuotes(host), inQuotes(port), kElse));
   config.server = *url;
 
   config.token_file = options.service_account_directory + "/token";
   config.ca_file = options.service_account_directory + "/ca.crt";
   auto failed = [&](const std::string& path, const FileProblem& problem) {
     return Error{.code = problem.code,
-                 .message = fmt::format("{}: the file {}; this looks like a pod, so let it mount "
-                                        "its service account (automountServiceAccountToken), {}",
-                                        path, problem.predicate, kElse)};
+                 .message = format("{}: the file {}; this looks like a pod, so let it mount "
+                                   "its service account (automountServiceAccountToken), {}",
+                                   path, problem.predicate, kElse)};
   };
   std::string token, ns;
   if (auto problem = readFile(config.token_file, token)) return failed(config.token_file, *problem);
@@ -736,10 +731,10 @@ Result<Config> loadConfig(const ConfigOptions& options) {
                .message = options.context.empty()
                               ? "no cluster is configured: give --kubeconfig, set KUBECONFIG, or "
                                 "put a file at ~/.kube/config"
-                              : fmt::format("the context {} is asked for, but there is no "
-                                            "kubeconfig: give --kubeconfig, set KUBECONFIG, or put "
-                                            "a file at ~/.kube/config",
-                                            inQuotes(options.context))};
+                              : format("the context {} is asked for, but there is no "
+                                       "kubeconfig: give --kubeconfig, set KUBECONFIG, or put "
+                                       "a file at ~/.kube/config",
+                                       inQuotes(options.context))};
 }
 
 }  // namespace cadre::kube

@@ -1,13 +1,12 @@
 #include "kube/credentials.h"
 
-#include <unistd.h>
-
 #include <fstream>
 #include <list>
 #include <sstream>
 
-#include <fmt/format.h>
+#include <unistd.h>
 
+#include "base/format.h"
 #include "base/strings.h"
 #include "json/parse.h"
 #include "json/write.h"
@@ -23,7 +22,8 @@ constexpr std::size_t kMaxTokenBytes = 1 << 20;
 
 class FixedCredentials final : public Credentials {
  public:
-  explicit FixedCredentials(std::string authorization) : identity_{.authorization = std::move(authorization)} {}
+  explicit FixedCredentials(std::string authorization)
+      : identity_{.authorization = std::move(authorization)} {}
   Pending get(Function<void(Result<Identity>)> done) override {
     done(identity_);
     return {};
@@ -45,7 +45,11 @@ std::string readToken(const std::string& path) {
 class TokenFileCredentials final : public Credentials {
  public:
   TokenFileCredentials(const Clock& clock, std::string path, std::string token, Logger& logger)
-      : clock_(clock), path_(std::move(path)), token_(std::move(token)), read_at_(clock.instant()), logger_(logger) {}
+      : clock_(clock),
+        path_(std::move(path)),
+        token_(std::move(token)),
+        read_at_(clock.instant()),
+        logger_(logger) {}
 
   Pending get(Function<void(Result<Identity>)> done) override {
     if (clock_.instant() - read_at_ >= kTokenFileAge) read();
@@ -62,7 +66,8 @@ class TokenFileCredentials final : public Credentials {
     read_at_ = clock_.instant();
     std::string token = readToken(path_);
     if (token.empty())
-      logger_.warn("the token file is gone or empty; the last token stays in use", {{"file", path_}});
+      logger_.warn("the token file is gone or empty; the last token stays in use",
+                   {{"file", path_}});
     else
       token_ = std::move(token);
   }
@@ -76,20 +81,27 @@ class TokenFileCredentials final : public Credentials {
 
 class ExecCredentials final : public Credentials {
  public:
-  ExecCredentials(net::Loop& loop, const Config& config, std::map<std::string, std::string> environment)
-      : loop_(loop), plugin_(*config.exec), source_(config.source), environment_(std::move(environment)) {
+  ExecCredentials(net::Loop& loop, const Config& config,
+                  std::map<std::string, std::string> environment)
+      : loop_(loop),
+        plugin_(*config.exec),
+        source_(config.source),
+        environment_(std::move(environment)) {
     for (const auto& [name, value] : plugin_.env) environment_[name] = value;
     json::Object spec{{"interactive", interactive()}};
     if (plugin_.provide_cluster_info) {
       json::Object cluster{{"server", config.server.origin() + config.server.target}};
-      if (!config.tls.ca.empty()) cluster.set("certificate-authority-data", base64Encode(config.tls.ca));
+      if (!config.tls.ca.empty())
+        cluster.set("certificate-authority-data", base64Encode(config.tls.ca));
       if (!config.tls.server_name.empty()) cluster.set("tls-server-name", config.tls.server_name);
       if (!config.tls.verify) cluster.set("insecure-skip-tls-verify", true);
       if (!plugin_.cluster_extension.isNull()) cluster.set("config", plugin_.cluster_extension);
       spec.set("cluster", std::move(cluster));
     }
-    environment_["KUBERNETES_EXEC_INFO"] = json::write(json::Object{
-        {"apiVersion", plugin_.api_version}, {"kind", "ExecCredential"}, {"spec", std::move(spec)}});
+    environment_["KUBERNETES_EXEC_INFO"] =
+        json::write(json::Object{{"apiVersion", plugin_.api_version},
+                                 {"kind", "ExecCredential"},
+                                 {"spec", std::move(spec)}});
   }
 
   Pending get(Function<void(Result<Identity>)> done) override {
@@ -119,12 +131,13 @@ class ExecCredentials final : public Credentials {
   void run() {
     std::vector<std::string> argv{plugin_.command};
     argv.insert(argv.end(), plugin_.args.begin(), plugin_.args.end());
-    process_ = net::runProcess(loop_,
-                               {.argv = std::move(argv),
-                                .env = environment_,
-                                .inherit_stdin = interactive(),
-                                .timeout = interactive() ? Duration(10min) : Duration(60s)},
-                               [this](Result<net::ProcessResult> result) { finished(std::move(result)); });
+    process_ =
+        net::runProcess(loop_,
+                        {.argv = std::move(argv),
+                         .env = environment_,
+                         .inherit_stdin = interactive(),
+                         .timeout = interactive() ? Duration(10min) : Duration(60s)},
+                        [this](Result<net::ProcessResult> result) { finished(std::move(result)); });
   }
 
   void finished(Result<net::ProcessResult> result) {
@@ -135,21 +148,23 @@ class ExecCredentials final : public Credentials {
   }
 
   Error failure(std::string why) const {
-    return Error{.code = Code::Unauthenticated,
-                 .message = fmt::format("the credential plugin \"{}\" ({}) {}{}{}", plugin_.command, source_, why,
-                                        plugin_.install_hint.empty() ? "" : "; ", plugin_.install_hint)};
+    return Error{
+        .code = Code::Unauthenticated,
+        .message = format("the credential plugin \"{}\" ({}) {}{}{}", plugin_.command, source_, why,
+                          plugin_.install_hint.empty() ? "" : "; ", plugin_.install_hint)};
   }
 
   Result<Identity> read(Result<net::ProcessResult> result) {
     if (!result) return failure("did not start: " + result.error().text());
     if (result->timed_out) return failure("did not answer in time");
     if (result->exit_code != 0)
-      return failure(fmt::format("ended with code {}: {}", result->exit_code,
-                                 shorten(redact(trim(result->errors)), 500)));
+      return failure(format("ended with code {}: {}", result->exit_code,
+                            shorten(redact(trim(result->errors)), 500)));
     auto answer = json::parse(result->output);
     if (!answer) return failure("did not print JSON");  // and what it printed may be a secret
-    if ((*answer)["kind"].string() != "ExecCredential" || (*answer)["apiVersion"].string() != plugin_.api_version)
-      return failure(fmt::format("did not print an ExecCredential of {}", plugin_.api_version));
+    if ((*answer)["kind"].string() != "ExecCredential" ||
+        (*answer)["apiVersion"].string() != plugin_.api_version)
+      return failure(format("did not print an ExecCredential of {}", plugin_.api_version));
     const json::Value& status = (*answer)["status"];
     Identity identity{.authorization = {},
                       .certificate = status["clientCertificateData"].string(),
@@ -177,13 +192,16 @@ class ExecCredentials final : public Credentials {
 }  // namespace
 
 std::unique_ptr<Credentials> makeCredentials(net::Loop& loop, const Config& config,
-                                             std::map<std::string, std::string> environment, Logger& logger) {
+                                             std::map<std::string, std::string> environment,
+                                             Logger& logger) {
   if (config.exec) return std::make_unique<ExecCredentials>(loop, config, std::move(environment));
   if (!config.token_file.empty())
-    return std::make_unique<TokenFileCredentials>(loop.clock(), config.token_file, config.token, logger);
+    return std::make_unique<TokenFileCredentials>(loop.clock(), config.token_file, config.token,
+                                                  logger);
   if (!config.token.empty()) return std::make_unique<FixedCredentials>("Bearer " + config.token);
   if (!config.username.empty())
-    return std::make_unique<FixedCredentials>("Basic " + base64Encode(config.username + ":" + config.password));
+    return std::make_unique<FixedCredentials>(
+        "Basic " + base64Encode(config.username + ":" + config.password));
   return std::make_unique<FixedCredentials>("");
 }
 

@@ -11,7 +11,8 @@
 
 namespace cadre::kube {
 
-// Who we are, asked anew for each request, because tokens and certificates rotate. Belongs to its loop's thread.
+// Who we are, asked anew for each request, because tokens and certificates rotate. Belongs to its
+// loop's thread.
 class Credentials {
  public:
   struct Identity {
@@ -21,15 +22,17 @@ class Credentials {
   };
 
   virtual ~Credentials() = default;
-  // Calls back at once where nothing has to be fetched. Dropping the Pending only drops the callback.
+  // Calls back at once where nothing has to be fetched. Dropping the Pending only drops the
+  // callback.
   virtual Pending get(Function<void(Result<Identity>)> done) = 0;
   // The server did not accept this one (401). Says whether asking again may give another.
   virtual bool refused(const Identity& identity) = 0;
 };
 
-// As the config says: a fixed token or password, a token file that is read again every minute (and kept when it
-// vanishes), or an exec plugin (one process at a time, cached until it expires).
+// As the config says: a fixed token or password, a token file that is read again every minute (and
+// kept when it vanishes), or an exec plugin (one process at a time, cached until it expires).
 std::unique_ptr<Credentials> makeCredentials(net::Loop& loop, const Config& config,
-                                             std::map<std::string, std::string> environment, Logger& logger);
+                                             std::map<std::string, std::string> environment,
+                                             Logger& logger);
 
 }  // namespace cadre::kube

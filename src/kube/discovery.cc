@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
+#include "base/format.h"
 #include "base/strings.h"
 
 namespace cadre::kube {
@@ -21,9 +20,11 @@ std::vector<std::string> strings(const json::Value& list) {
 
 }  // namespace
 
-// Loads both halves of the API, each in the form that the server gives, and puts them together in order.
+// Loads both halves of the API, each in the form that the server gives, and puts them together in
+// order.
 struct DiscoveryLoad : std::enable_shared_from_this<DiscoveryLoad> {
-  DiscoveryLoad(Client& client, Function<void(Result<Discovery>)> done) : client(client), done(std::move(done)) {}
+  DiscoveryLoad(Client& client, Function<void(Result<Discovery>)> done)
+      : client(client), done(std::move(done)) {}
 
   Client& client;
   Function<void(Result<Discovery>)> done;
@@ -34,8 +35,10 @@ struct DiscoveryLoad : std::enable_shared_from_this<DiscoveryLoad> {
 
   void start() {
     parts.resize(1);  // the core group first
-    ask("/api", kAggregated, [](DiscoveryLoad& self, const json::Value& answer) { self.core(answer); });
-    ask("/apis", kAggregated, [](DiscoveryLoad& self, const json::Value& answer) { self.groups(answer); });
+    ask("/api", kAggregated,
+        [](DiscoveryLoad& self, const json::Value& answer) { self.core(answer); });
+    ask("/apis", kAggregated,
+        [](DiscoveryLoad& self, const json::Value& answer) { self.groups(answer); });
   }
 
   template <class Then>
@@ -50,7 +53,8 @@ struct DiscoveryLoad : std::enable_shared_from_this<DiscoveryLoad> {
             then(*self, *answer);
           else
             self->failed.push_back(answer.error().context("discovering " + target).text());
-          if (--self->open == 0) self->finish(answer ? std::nullopt : std::optional(answer.error()));
+          if (--self->open == 0)
+            self->finish(answer ? std::nullopt : std::optional(answer.error()));
         },
         std::string(accept)));
   }
@@ -61,13 +65,15 @@ struct DiscoveryLoad : std::enable_shared_from_this<DiscoveryLoad> {
       for (auto& resource : part) discovery.resources_.push_back(std::move(resource));
     auto callback = std::exchange(done, nullptr);
     // One group that is down (an aggregated API) does not take the others with it.
-    if (discovery.resources_.empty() && last) return callback(last->context("asking the API server what it serves"));
+    if (discovery.resources_.empty() && last)
+      return callback(last->context("asking the API server what it serves"));
     callback(std::move(discovery));
   }
 
   void core(const json::Value& answer) {
     if (answer["kind"].string() == "APIGroupDiscoveryList") return aggregated(answer, 0);
-    for (const json::Value& version : answer["versions"].array()) askVersion("", version.string(), "/api/", 0);
+    for (const json::Value& version : answer["versions"].array())
+      askVersion("", version.string(), "/api/", 0);
   }
 
   void groups(const json::Value& answer) {
@@ -80,7 +86,8 @@ struct DiscoveryLoad : std::enable_shared_from_this<DiscoveryLoad> {
       const std::string& preferred = group["preferredVersion"]["version"].string();
       std::vector<std::string> versions{preferred};
       for (const json::Value& version : group["versions"].array())
-        if (version["version"].string() != preferred) versions.push_back(version["version"].string());
+        if (version["version"].string() != preferred)
+          versions.push_back(version["version"].string());
       for (const std::string& version : versions) {
         parts.resize(parts.size() + 1);
         askVersion(name, version, "/apis/" + urlEncode(name) + "/", parts.size() - 1);
@@ -92,30 +99,31 @@ struct DiscoveryLoad : std::enable_shared_from_this<DiscoveryLoad> {
     for (const json::Value& group : answer["items"].array())
       for (const json::Value& version : group["versions"].array())
         for (const json::Value& entry : version["resources"].array()) {
-          ServedResource served{
-              .resource = {.group = group["metadata"]["name"].string(),
-                           .version = version["version"].string(),
-                           .plural = entry["resource"].string(),
-                           .kind = entry["responseKind"]["kind"].string(),
-                           .namespaced = entry["scope"].string() == "Namespaced"},
-              .singular = entry["singularResource"].string(),
-              .short_names = strings(entry["shortNames"]),
-              .categories = strings(entry["categories"]),
-              .verbs = strings(entry["verbs"])};
+          ServedResource served{.resource = {.group = group["metadata"]["name"].string(),
+                                             .version = version["version"].string(),
+                                             .plural = entry["resource"].string(),
+                                             .kind = entry["responseKind"]["kind"].string(),
+                                             .namespaced = entry["scope"].string() == "Namespaced"},
+                                .singular = entry["singularResource"].string(),
+                                .short_names = strings(entry["shortNames"]),
+                                .categories = strings(entry["categories"]),
+                                .verbs = strings(entry["verbs"])};
           for (const json::Value& sub : entry["subresources"].array())
             served.subresources.push_back(sub["subresource"].string());
           parts[part].push_back(std::move(served));
         }
   }
 
-  void askVersion(const std::string& group, const std::string& version, const std::string& prefix, std::size_t part) {
+  void askVersion(const std::string& group, const std::string& version, const std::string& prefix,
+                  std::size_t part) {
     ask(prefix + urlEncode(version), "application/json",
         [group, version, part](DiscoveryLoad& self, const json::Value& answer) {
           self.version(group, version, answer, part);
         });
   }
 
-  void version(const std::string& group, const std::string& version, const json::Value& answer, std::size_t part) {
+  void version(const std::string& group, const std::string& version, const json::Value& answer,
+               std::size_t part) {
     for (const json::Value& entry : answer["resources"].array()) {
       auto [plural, subresource] = cut(entry["name"].string(), "/");
       if (!subresource.empty()) {
@@ -156,10 +164,13 @@ const ServedResource* Discovery::named(std::string_view name) const {
   auto [word, qualifier] = cut(name, ".");
   for (const ServedResource& served : resources_) {
     const Resource& resource = served.resource;
-    if (!qualifier.empty() && qualifier != resource.group && qualifier != resource.version + "." + resource.group)
+    if (!qualifier.empty() && qualifier != resource.group &&
+        qualifier != resource.version + "." + resource.group)
       continue;
-    if (word == resource.plural || equalsIgnoreCase(word, resource.kind) || word == served.singular ||
-        std::find(served.short_names.begin(), served.short_names.end(), word) != served.short_names.end())
+    if (word == resource.plural || equalsIgnoreCase(word, resource.kind) ||
+        word == served.singular ||
+        std::find(served.short_names.begin(), served.short_names.end(), word) !=
+            served.short_names.end())
       return &served;
   }
   return nullptr;
@@ -168,7 +179,8 @@ const ServedResource* Discovery::named(std::string_view name) const {
 std::vector<const ServedResource*> Discovery::inCategory(std::string_view category) const {
   std::vector<const ServedResource*> out;
   for (const ServedResource& served : resources_)
-    if (std::find(served.categories.begin(), served.categories.end(), category) != served.categories.end())
+    if (std::find(served.categories.begin(), served.categories.end(), category) !=
+        served.categories.end())
       out.push_back(&served);
   return out;
 }

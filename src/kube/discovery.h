@@ -24,8 +24,8 @@ class Discovery {
 
   const std::vector<ServedResource>& resources() const { return resources_; }
   const ServedResource* find(const GroupVersionKind& kind) const;
-  // As people write it: "pods", "po", "Pod", "deployments.apps", "agents.v1alpha1.kaos.dev". The first group that
-  // has it wins. Null when there is none.
+  // As people write it: "pods", "po", "Pod", "deployments.apps", "agents.v1alpha1.kaos.dev". The
+  // first group that has it wins. Null when there is none.
   const ServedResource* named(std::string_view name) const;
   std::vector<const ServedResource*> inCategory(std::string_view category) const;
 

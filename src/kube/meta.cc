@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
+#include "base/format.h"
 #include "base/strings.h"
 
 namespace cadre::kube {
@@ -11,7 +10,7 @@ namespace cadre::kube {
 namespace {
 
 std::string joinVersion(std::string_view group, std::string_view version) {
-  return group.empty() ? std::string(version) : fmt::format("{}/{}", group, version);
+  return group.empty() ? std::string(version) : format("{}/{}", group, version);
 }
 
 void appendSegment(std::string& path, std::string_view segment) {
@@ -56,9 +55,9 @@ Result<GroupVersionKind> GroupVersionKind::parse(std::string_view api_version,
   if (version.empty() || version.find('/') != std::string_view::npos ||
       (has_group && group.empty()))
     return bad(
-        fmt::format("apiVersion \"{}\" must be a version such as \"v1\" or a group and a version "
-                    "such as \"apps/v1\"",
-                    shorten(api_version, 100)));
+        format("apiVersion \"{}\" must be a version such as \"v1\" or a group and a version "
+               "such as \"apps/v1\"",
+               shorten(api_version, 100)));
   return GroupVersionKind{std::string(group), std::string(version), std::string(kind)};
 }
 

@@ -1,7 +1,6 @@
 #include "kube/names.h"
 
-#include <fmt/format.h>
-
+#include "base/format.h"
 #include "base/strings.h"
 #include "json/write.h"
 
@@ -50,20 +49,20 @@ constexpr Rule kLabelValue{"a label value", kMixedAllows, "my-value", kLabelLimi
 
 std::string shown(char c) {
   auto byte = static_cast<unsigned char>(c);
-  if (byte < 0x20 || byte >= 0x7f) return fmt::format("the byte 0x{:02x}", byte);
-  return fmt::format("'{}'", c);
+  if (byte < 0x20 || byte >= 0x7f) return format("the byte 0x{:02x}", byte);
+  return format("'{}'", c);
 }
 
 // What is wrong with one part of a text, as the rest of a sentence about the whole.
 std::optional<std::string> findProblem(std::string_view part, const Rule& rule) {
   if (part.empty()) return "is empty";
   if (part.size() > rule.limit)
-    return fmt::format("has {} characters, at most {} are allowed", part.size(), rule.limit);
+    return format("has {} characters, at most {} are allowed", part.size(), rule.limit);
   for (std::size_t i = 0; i < part.size(); ++i)
     if (!rule.edge(part[i]) && rule.inner.find(part[i]) == std::string_view::npos)
-      return fmt::format("has {} at position {}", shown(part[i]), i + 1);
-  if (!rule.edge(part.front())) return fmt::format("starts with {}", shown(part.front()));
-  if (!rule.edge(part.back())) return fmt::format("ends with {}", shown(part.back()));
+      return format("has {} at position {}", shown(part[i]), i + 1);
+  if (!rule.edge(part.front())) return format("starts with {}", shown(part.front()));
+  if (!rule.edge(part.back())) return format("ends with {}", shown(part.back()));
   return std::nullopt;
 }
 
@@ -74,7 +73,7 @@ std::optional<std::string> findSubdomainProblem(std::string_view text) {
   for (std::string_view part : split(text, '.')) {
     if (part.empty()) return "has two dots with nothing between them";
     if (auto problem = findProblem(part, part_rule))
-      return fmt::format("has the part {}, which {}", inQuotes(part), *problem);
+      return format("has the part {}, which {}", inQuotes(part), *problem);
   }
   return std::nullopt;
 }
@@ -82,8 +81,8 @@ std::optional<std::string> findSubdomainProblem(std::string_view text) {
 NameProblem sentence(std::string_view text, const Rule& rule, std::string_view subject,
                      const std::optional<std::string>& problem) {
   if (!problem) return std::nullopt;
-  return fmt::format("{} is not {}: {} {}; use up to {} {}, such as \"{}\"", inQuotes(text),
-                     rule.called, subject, *problem, rule.limit, rule.allows, rule.example);
+  return format("{} is not {}: {} {}; use up to {} {}, such as \"{}\"", inQuotes(text), rule.called,
+                subject, *problem, rule.limit, rule.allows, rule.example);
 }
 
 NameProblem checkQualified(std::string_view text, const Rule& rule) {
@@ -136,8 +135,7 @@ NameProblem checkDnsSubdomain(std::string_view text) {
 
 NameProblem checkDns1035Label(std::string_view text) {
   auto problem = findProblem(text, kDns1035);
-  if (!problem && !isLower(text.front()))
-    problem = fmt::format("starts with {}", shown(text.front()));
+  if (!problem && !isLower(text.front())) problem = format("starts with {}", shown(text.front()));
   return sentence(text, kDns1035, "it", problem);
 }
 

@@ -1,7 +1,6 @@
 #include "kube/status.h"
 
-#include <fmt/format.h>
-
+#include "base/format.h"
 #include "base/strings.h"
 #include "json/parse.h"
 #include "net/http_server.h"
@@ -14,17 +13,35 @@ Code codeOf(int http_status, std::string_view reason) {
   if (reason == "AlreadyExists") return Code::AlreadyExists;
   if (reason == "Expired") return Code::Gone;
   switch (http_status) {
-    case 400: case 413: case 415: case 422: return Code::InvalidArgument;
-    case 401: return Code::Unauthenticated;
-    case 403: return Code::Forbidden;
-    case 404: return Code::NotFound;
-    case 405: case 406: case 501: return Code::Unimplemented;
-    case 408: case 504: return Code::DeadlineExceeded;
-    case 409: case 412: return Code::Conflict;
-    case 410: return Code::Gone;
-    case 429: return Code::ResourceExhausted;
-    case 500: return Code::Internal;
-    default: return http_status >= 500 ? Code::Unavailable : Code::Internal;
+    case 400:
+    case 413:
+    case 415:
+    case 422:
+      return Code::InvalidArgument;
+    case 401:
+      return Code::Unauthenticated;
+    case 403:
+      return Code::Forbidden;
+    case 404:
+      return Code::NotFound;
+    case 405:
+    case 406:
+    case 501:
+      return Code::Unimplemented;
+    case 408:
+    case 504:
+      return Code::DeadlineExceeded;
+    case 409:
+    case 412:
+      return Code::Conflict;
+    case 410:
+      return Code::Gone;
+    case 429:
+      return Code::ResourceExhausted;
+    case 500:
+      return Code::Internal;
+    default:
+      return http_status >= 500 ? Code::Unavailable : Code::Internal;
   }
 }
 
@@ -36,7 +53,7 @@ Error errorFromStatus(const json::Value& status) {
               .message = shorten(status["message"].string(), 4096),
               .reason = status["reason"].string()};
   if (error.message.empty())
-    error.message = fmt::format("the API server answered {} without saying why", code);
+    error.message = format("the API server answered {} without saying why", code);
   for (const json::Value& cause : status["details"]["causes"].array())
     error.details.push_back({.field = cause["field"].string(),
                              .reason = cause["reason"].string(),
@@ -49,15 +66,16 @@ Error errorFromStatus(const json::Value& status) {
 Error errorFromAnswer(int http_status, const net::Headers& headers, std::string_view body) {
   Error error;
   auto parsed = json::parse(body);
-  if (parsed && (*parsed)["kind"].string() == "Status" && (*parsed)["apiVersion"].string() == "v1") {
+  if (parsed && (*parsed)["kind"].string() == "Status" &&
+      (*parsed)["apiVersion"].string() == "v1") {
     (*parsed)["code"] = http_status;
     error = errorFromStatus(*parsed);
   } else {
     std::string_view said = trim(body);
     error = Error{.code = codeOf(http_status, ""),
-                  .message = fmt::format("the API server answered {} {}{}{}", http_status,
-                                         net::statusText(http_status), said.empty() ? "" : ": ",
-                                         shorten(said, 300))};
+                  .message = format("the API server answered {} {}{}{}", http_status,
+                                    net::statusText(http_status), said.empty() ? "" : ": ",
+                                    shorten(said, 300))};
   }
   if (auto after = retryAfter(headers)) error.retry_after = after;
   return error;

@@ -9,8 +9,8 @@
 
 namespace cadre::kube {
 
-// The failure that an answer of the API tells: from its Status body where there is one, else from its code alone.
-// Conflicts and invalid fields are in Error::details, one for each cause.
+// The failure that an answer of the API tells: from its Status body where there is one, else from
+// its code alone. Conflicts and invalid fields are in Error::details, one for each cause.
 Error errorFromStatus(const json::Value& status);
 Error errorFromAnswer(int http_status, const net::Headers& headers, std::string_view body);
 

@@ -1,6 +1,6 @@
 #include "kube/watch.h"
 
-#include <fmt/format.h>
+#include "base/format.h"
 
 namespace cadre::kube {
 
@@ -24,7 +24,7 @@ struct Watcher::State : std::enable_shared_from_this<Watcher::State> {
 
   bool streaming_lists = true;  // until the server shows that it has none
   bool synced = false;
-  std::string version;          // where to resume; empty: from the beginning
+  std::string version;  // where to resume; empty: from the beginning
   std::string continue_token;
   Pending request, timer, quiet_timer;
   Instant began;
@@ -42,7 +42,8 @@ struct Watcher::State : std::enable_shared_from_this<Watcher::State> {
 
   Duration watchTimeout() {
     auto whole = std::chrono::duration_cast<std::chrono::seconds>(options.shortest_watch);
-    return whole + std::chrono::seconds(random.below(static_cast<std::uint64_t>(std::max<std::int64_t>(whole.count(), 1))));
+    return whole + std::chrono::seconds(random.below(
+                       static_cast<std::uint64_t>(std::max<std::int64_t>(whole.count(), 1))));
   }
 
   void start() {
@@ -81,11 +82,11 @@ struct Watcher::State : std::enable_shared_from_this<Watcher::State> {
                        .initial_events = true,
                        .timeout = watchTimeout(),
                        .drop_managed_fields = options.drop_managed_fields};
-    request = client.watch(options.resource, watch,
-                           guard([](State& self, EventType type, json::Value object) {
-                             self.event(type, std::move(object));
-                           }),
-                           guard([](State& self, Result<> result) { self.ended(std::move(result)); }));
+    request = client.watch(
+        options.resource, watch, guard([](State& self, EventType type, json::Value object) {
+          self.event(type, std::move(object));
+        }),
+        guard([](State& self, Result<> result) { self.ended(std::move(result)); }));
   }
 
   void armQuietTimer() {
@@ -105,11 +106,11 @@ struct Watcher::State : std::enable_shared_from_this<Watcher::State> {
                      .page = options.page,
                      .continue_token = continue_token,
                      .drop_managed_fields = options.drop_managed_fields};
-    request = client.listPage(options.resource, list,
-                              guard([](State& self, json::Value object) {
-                                if (self.handler.item) self.handler.item(std::move(object));
-                              }),
-                              guard([](State& self, Result<ListPage> page) { self.listed(std::move(page)); }));
+    request = client.listPage(
+        options.resource, list, guard([](State& self, json::Value object) {
+          if (self.handler.item) self.handler.item(std::move(object));
+        }),
+        guard([](State& self, Result<ListPage> page) { self.listed(std::move(page)); }));
   }
 
   void listed(Result<ListPage> page) {
@@ -134,11 +135,11 @@ struct Watcher::State : std::enable_shared_from_this<Watcher::State> {
                        .resource_version = version,
                        .timeout = watchTimeout(),
                        .drop_managed_fields = options.drop_managed_fields};
-    request = client.watch(options.resource, watch,
-                           guard([](State& self, EventType type, json::Value object) {
-                             self.event(type, std::move(object));
-                           }),
-                           guard([](State& self, Result<> result) { self.ended(std::move(result)); }));
+    request = client.watch(
+        options.resource, watch, guard([](State& self, EventType type, json::Value object) {
+          self.event(type, std::move(object));
+        }),
+        guard([](State& self, Result<> result) { self.ended(std::move(result)); }));
   }
 
   void event(EventType type, json::Value object) {
@@ -147,7 +148,8 @@ struct Watcher::State : std::enable_shared_from_this<Watcher::State> {
     if (!synced) {
       armQuietTimer();
       if (type == EventType::Bookmark) {
-        // Without its mark it is an ordinary one, and what it says holds only for what came before it.
+        // Without its mark it is an ordinary one, and what it says holds only for what came before
+        // it.
         if (annotation(object, kInitialEventsEnd) != "true") return;
         version = std::string(resourceVersion(object));
         quiet_timer.reset();
@@ -165,10 +167,14 @@ struct Watcher::State : std::enable_shared_from_this<Watcher::State> {
   void ended(Result<> result) {
     quiet_timer.reset();
     if (result) {
-      // The usual end is after its time. A server that ends it at once, with nothing said, is not well.
+      // The usual end is after its time. A server that ends it at once, with nothing said, is not
+      // well.
       if (events == 0 && now() - began < 1s)
-        return retry(Error{.code = Code::Unavailable, .message = "the server ended the watch at once"});
-      if (!synced) return retry(Error{.code = Code::Unavailable, .message = "the server ended the list early"});
+        return retry(
+            Error{.code = Code::Unavailable, .message = "the server ended the watch at once"});
+      if (!synced)
+        return retry(
+            Error{.code = Code::Unavailable, .message = "the server ended the list early"});
       backoff.reset();
       return start();
     }
@@ -181,8 +187,10 @@ struct Watcher::State : std::enable_shared_from_this<Watcher::State> {
       return repeated || !synced ? retry(error) : startAgain();
     }
     if (!synced && streaming_lists &&
-        (error.code == Code::InvalidArgument || error.code == Code::Unimplemented) && !error.reason.empty()) {
-      streaming_lists = false;  // "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
+        (error.code == Code::InvalidArgument || error.code == Code::Unimplemented) &&
+        !error.reason.empty()) {
+      streaming_lists = false;  // "sendInitialEvents is forbidden for watch unless the WatchList
+                                // feature gate is enabled"
       return startAgain();
     }
     retry(error);
@@ -217,33 +225,36 @@ Watcher::~Watcher() {
 }
 
 bool Watcher::synced() const { return state_->synced; }
-const std::string& Watcher::resourceVersion() const { return state_->version; }
+const std::string& Watcher::version() const { return state_->version; }
 
-Mirror::Mirror(Client& client, WatcherOptions options, Random& random, Function<void(const Change&)> changed)
+Mirror::Mirror(Client& client, WatcherOptions options, Random& random,
+               Function<void(const Change&)> changed)
     : changed_(std::move(changed)),
       watcher_(client, std::move(options), random,
-               WatchHandler{
-                   .begin =
-                       [this] {
-                         // A picture that was left half-drawn goes back to what was known before it.
-                         for (auto& [key, object] : objects_) before_.insert_or_assign(key, std::move(object));
-                         objects_.clear();
-                       },
-                   .item = [this](json::Value object) { put(std::move(object)); },
-                   .synced =
-                       [this] {
-                         synced_ = true;
-                         trouble_.clear();
-                         for (auto& [key, last] : std::exchange(before_, {})) drop(key, std::move(last));
-                       },
-                   .changed =
-                       [this](EventType type, json::Value object) {
-                         trouble_.clear();
-                         if (type != EventType::Deleted) return put(std::move(object));
-                         ObjectKey key = ObjectKey::of(object);
-                         drop(key, std::make_shared<const json::Value>(std::move(object)));
-                       },
-                   .failed = [this](const Error& error) { trouble_ = error.text(); }}) {}
+               WatchHandler{.begin =
+                                [this] {
+                                  // A picture that was left half-drawn goes back to what was known
+                                  // before it.
+                                  for (auto& [key, object] : objects_)
+                                    before_.insert_or_assign(key, std::move(object));
+                                  objects_.clear();
+                                },
+                            .item = [this](json::Value object) { put(std::move(object)); },
+                            .synced =
+                                [this] {
+                                  synced_ = true;
+                                  trouble_.clear();
+                                  for (auto& [key, last] : std::exchange(before_, {}))
+                                    drop(key, std::move(last));
+                                },
+                            .changed =
+                                [this](EventType type, json::Value object) {
+                                  trouble_.clear();
+                                  if (type != EventType::Deleted) return put(std::move(object));
+                                  ObjectKey key = ObjectKey::of(object);
+                                  drop(key, std::make_shared<const json::Value>(std::move(object)));
+                                },
+                            .failed = [this](const Error& error) { trouble_ = error.text(); }}) {}
 
 std::shared_ptr<const json::Value> Mirror::find(const ObjectKey& key) const {
   auto found = objects_.find(key);

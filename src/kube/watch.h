@@ -10,8 +10,9 @@
 
 namespace cadre::kube {
 
-// Who is told what exists. Every time the picture has to be drawn anew (at the start, and when the server no longer
-// knows where we were), it comes between `begin` and `synced`: what was known before and did not come again is gone.
+// Who is told what exists. Every time the picture has to be drawn anew (at the start, and when the
+// server no longer knows where we were), it comes between `begin` and `synced`: what was known
+// before and did not come again is gone.
 struct WatchHandler {
   Function<void()> begin;
   Function<void(json::Value object)> item;
@@ -26,19 +27,22 @@ struct WatcherOptions {
   Resource resource;
   Selection select = {};
   bool drop_managed_fields = true;
-  std::size_t page = 500;       // where the server does not stream initial lists
-  // A server that takes a streaming list but never ends it (it does not know the option) is found out by this.
+  std::size_t page = 500;  // where the server does not stream initial lists
+  // A server that takes a streaming list but never ends it (it does not know the option) is found
+  // out by this.
   Duration quiet_limit = 10s;
-  Duration shortest_watch = 5min;  // the server ends each watch after a random time between one and two of these
+  Duration shortest_watch =
+      5min;  // the server ends each watch after a random time between one and two of these
   Backoff::Options backoff = {.first = 800ms, .limit = 30s, .factor = 2, .jitter = 1};
-  Duration healthy_after = 2min;   // a watch that lasted so long starts the backoff again
+  Duration healthy_after = 2min;  // a watch that lasted so long starts the backoff again
 };
 
-// Keeps a picture of one kind of objects current: lists it (streaming where the server can, else in pages), then
-// watches from there, and goes on for ever: resumes where it was after a lost connection, starts again when the
-// server has forgotten that place (410, as an answer or inside the stream), and backs off when it cannot be reached.
-// Nothing is lost or told twice while the server keeps its history. Dropping it ends it. Belongs to the client's
-// thread; the handler may drop it.
+// Keeps a picture of one kind of objects current: lists it (streaming where the server can, else in
+// pages), then watches from there, and goes on for ever: resumes where it was after a lost
+// connection, starts again when the server has forgotten that place (410, as an answer or inside
+// the stream), and backs off when it cannot be reached. Nothing is lost or told twice while the
+// server keeps its history. Dropping it ends it. Belongs to the client's thread; the handler may
+// drop it.
 class Watcher {
  public:
   Watcher(Client& client, WatcherOptions options, Random& random, WatchHandler handler);
@@ -48,26 +52,30 @@ class Watcher {
 
   bool synced() const;
   // The version that the picture is at.
-  const std::string& resourceVersion() const;
+  const std::string& version() const;
 
  private:
   struct State;
   std::shared_ptr<State> state_;
 };
 
-// The objects that a Watcher told of, and what became of each: draws the difference where the picture is drawn anew,
-// so that its listener sees each change once, also those that happened while nobody could watch.
+// The objects that a Watcher told of, and what became of each: draws the difference where the
+// picture is drawn anew, so that its listener sees each change once, also those that happened while
+// nobody could watch.
 class Mirror {
  public:
   struct Change {
-    EventType type;  // Added, Modified or Deleted
+    EventType type;                             // Added, Modified or Deleted
     std::shared_ptr<const json::Value> object;  // for Deleted the last state that is known
   };
 
-  Mirror(Client& client, WatcherOptions options, Random& random, Function<void(const Change&)> changed = {});
+  Mirror(Client& client, WatcherOptions options, Random& random,
+         Function<void(const Change&)> changed = {});
 
   bool synced() const { return synced_; }
-  const std::map<ObjectKey, std::shared_ptr<const json::Value>>& objects() const { return objects_; }
+  const std::map<ObjectKey, std::shared_ptr<const json::Value>>& objects() const {
+    return objects_;
+  }
   std::shared_ptr<const json::Value> find(const ObjectKey& key) const;
   // The last failure since all was well; empty when all is well.
   const std::string& trouble() const { return trouble_; }
@@ -77,7 +85,8 @@ class Mirror {
   void drop(const ObjectKey& key, std::shared_ptr<const json::Value> last);
 
   std::map<ObjectKey, std::shared_ptr<const json::Value>> objects_;
-  std::map<ObjectKey, std::shared_ptr<const json::Value>> before_;  // while the picture is drawn anew
+  std::map<ObjectKey, std::shared_ptr<const json::Value>>
+      before_;  // while the picture is drawn anew
   Function<void(const Change&)> changed_;
   std::string trouble_;
   bool synced_ = false;

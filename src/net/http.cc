@@ -1,7 +1,6 @@
 #include "net/http.h"
 
-#include <fmt/format.h>
-
+#include "base/format.h"
 #include "base/strings.h"
 
 namespace cadre::net {
@@ -25,13 +24,13 @@ bool Headers::contains(std::string_view name) const {
 
 std::string authority(std::string_view host, std::uint16_t port) {
   bool v6 = host.find(':') != std::string_view::npos;
-  return fmt::format("{}{}{}:{}", v6 ? "[" : "", host, v6 ? "]" : "", port);
+  return format("{}{}{}:{}", v6 ? "[" : "", host, v6 ? "]" : "", port);
 }
 
 Result<Url> Url::parse(std::string_view text) {
   auto bad = [&](std::string_view why) {
     return Error{.code = Code::InvalidArgument,
-                 .message = fmt::format("\"{}\" is not a URL: {}", shorten(text, 200), why)};
+                 .message = format("\"{}\" is not a URL: {}", shorten(text, 200), why)};
   };
   for (char c : text)
     if (static_cast<unsigned char>(c) <= 0x20 || c == 0x7f)
@@ -124,7 +123,7 @@ Pending fetch(HttpClient& client, HttpRequest request, std::size_t limit,
     if (state->response.body.size() + data.size() > limit) {
       state->exchange.reset();
       return state->finish(Error{.code = Code::ResourceExhausted,
-                                 .message = fmt::format("the answer is larger than {} bytes", limit)});
+                                 .message = format("the answer is larger than {} bytes", limit)});
     }
     state->response.body += data;
   };

@@ -21,7 +21,9 @@ class Headers {
   Headers() = default;
   Headers(std::initializer_list<Field> fields) : fields_(fields) {}
 
-  void add(std::string name, std::string value) { fields_.emplace_back(std::move(name), std::move(value)); }
+  void add(std::string name, std::string value) {
+    fields_.emplace_back(std::move(name), std::move(value));
+  }
   void set(std::string_view name, std::string value);
   // The first of that name; empty when there is none.
   std::string_view get(std::string_view name) const;
@@ -78,8 +80,9 @@ struct ResponseHead {
   Headers headers;
 };
 
-// Who listens to an answer as it comes. `end` is called exactly once, unless the exchange is dropped before; after a
-// failure mid-body it says so. Called on the loop's thread; the handler may drop its exchange in any of them.
+// Who listens to an answer as it comes. `end` is called exactly once, unless the exchange is
+// dropped before; after a failure mid-body it says so. Called on the loop's thread; the handler may
+// drop its exchange in any of them.
 struct ResponseHandler {
   Function<void(ResponseHead)> head;
   Function<void(std::string_view)> data;

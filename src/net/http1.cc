@@ -1,6 +1,7 @@
-// A client's HTTP/1.1 connection: one request at a time, kept for the next one where the server allows it.
-#include <fmt/format.h>
+// A client's HTTP/1.1 connection: one request at a time, kept for the next one where the server
+// allows it.
 
+#include "base/format.h"
 #include "net/connection.h"
 #include "net/http1_parser.h"
 
@@ -16,7 +17,11 @@ class Http1Connection final : public Connection {
  public:
   Http1Connection(Loop& loop, std::unique_ptr<Stream> stream, const HttpClientOptions& options,
                   ConnectionOwner& owner)
-      : loop_(loop), stream_(std::move(stream)), options_(options), owner_(&owner), peer_(stream_->peer()) {}
+      : loop_(loop),
+        stream_(std::move(stream)),
+        options_(options),
+        owner_(&owner),
+        peer_(stream_->peer()) {}
 
   void start() override {
     idle();
@@ -39,15 +44,15 @@ class Http1Connection final : public Connection {
     };
     const HttpRequest& request = exchange_->request;
     bool through_proxy = options_.proxy && options_.url.scheme == "http";
-    std::string head = fmt::format("{} {}{} HTTP/1.1\r\n", request.method,
-                            through_proxy ? options_.url.origin() : "", request.target);
+    std::string head = format("{} {}{} HTTP/1.1\r\n", request.method,
+                              through_proxy ? options_.url.origin() : "", request.target);
     if (!request.headers.contains("host"))
-      head += fmt::format(
-          "Host: {}\r\n", options_.unix_path.empty() ? options_.url.authority() : "localhost");
-    for (const auto& [name, value] : request.headers) head += fmt::format("{}: {}\r\n", name, value);
+      head += format("Host: {}\r\n",
+                     options_.unix_path.empty() ? options_.url.authority() : "localhost");
+    for (const auto& [name, value] : request.headers) head += format("{}: {}\r\n", name, value);
     if (!request.body.empty() || request.method == "POST" || request.method == "PUT" ||
         request.method == "PATCH")
-      head += fmt::format("Content-Length: {}\r\n", request.body.size());
+      head += format("Content-Length: {}\r\n", request.body.size());
     head += "\r\n";
     outgoing_.append(head);
     outgoing_.append(request.body);
@@ -91,7 +96,8 @@ class Http1Connection final : public Connection {
       } else if (io.status == Stream::Status::WantWrite || io.status == Stream::Status::WantRead) {
         return stream_->waitWritable(weakly(&Http1Connection::flush));
       } else {
-        // The answer may already be there and say why the server stopped reading: let the reader find out.
+        // The answer may already be there and say why the server stopped reading: let the reader
+        // find out.
         outgoing_.clear();
         return;
       }
@@ -106,10 +112,14 @@ class Http1Connection final : public Connection {
     Stream::Io io = stream_->read(buffer);
     switch (io.status) {
       case Stream::Status::WantRead:
-      case Stream::Status::WantWrite: return waitForBytes();
-      case Stream::Status::Closed: return ended();
-      case Stream::Status::Failed: return close(lost(stream_->error().text()));
-      case Stream::Status::Ok: break;
+      case Stream::Status::WantWrite:
+        return waitForBytes();
+      case Stream::Status::Closed:
+        return ended();
+      case Stream::Status::Failed:
+        return close(lost(stream_->error().text()));
+      case Stream::Status::Ok:
+        break;
     }
     if (!exchange_) return close(lost("the server spoke without being asked"));
     parse({buffer, io.bytes});
@@ -123,7 +133,7 @@ class Http1Connection final : public Connection {
       std::size_t used = parser_->put(asio::const_buffer(pending_.data(), pending_.size()), error);
       pending_.erase(0, used);
       if (error == http::error::need_more) return;
-      if (error) return close(lost(fmt::format("not an HTTP answer ({})", error.message())));
+      if (error) return close(lost(format("not an HTTP answer ({})", error.message())));
       if (closed_ || !exchange_) return;
       if (parser_->is_header_done() && !head_given_) {
         if (parser_->status < 200) {
@@ -132,7 +142,8 @@ class Http1Connection final : public Connection {
         }
         head_given_ = true;
         auto exchange = exchange_;
-        exchange->head(ResponseHead{.status = parser_->status, .headers = std::move(parser_->headers)});
+        exchange->head(
+            ResponseHead{.status = parser_->status, .headers = std::move(parser_->headers)});
         if (closed_ || !exchange_) return;
       }
       if (parser_->is_done()) return complete();
@@ -169,7 +180,8 @@ class Http1Connection final : public Connection {
   }
 
   Error lost(std::string_view why) const {
-    return Error{.code = Code::Unavailable, .message = fmt::format("connection to {} lost: {}", peer_, why)};
+    return Error{.code = Code::Unavailable,
+                 .message = format("connection to {} lost: {}", peer_, why)};
   }
 
   void close(Error error) {

@@ -1,10 +1,10 @@
-// A client's HTTP/2 connection: nghttp2 keeps the protocol, this feeds it bytes and hands out answers.
-#include <nghttp2/nghttp2.h>
-
+// A client's HTTP/2 connection: nghttp2 keeps the protocol, this feeds it bytes and hands out
+// answers.
 #include <map>
 
-#include <fmt/format.h>
+#include <nghttp2/nghttp2.h>
 
+#include "base/format.h"
 #include "base/strings.h"
 #include "net/connection.h"
 
@@ -24,7 +24,11 @@ class Http2Connection final : public Connection {
  public:
   Http2Connection(Loop& loop, std::unique_ptr<Stream> stream, const HttpClientOptions& options,
                   ConnectionOwner& owner)
-      : loop_(loop), stream_(std::move(stream)), options_(options), owner_(&owner), peer_(stream_->peer()) {}
+      : loop_(loop),
+        stream_(std::move(stream)),
+        options_(options),
+        owner_(&owner),
+        peer_(stream_->peer()) {}
 
   ~Http2Connection() override { nghttp2_session_del(session_); }
 
@@ -116,7 +120,9 @@ class Http2Connection final : public Connection {
     std::size_t header_bytes = 0;
   };
 
-  static Http2Connection& self(void* user_data) { return *static_cast<Http2Connection*>(user_data); }
+  static Http2Connection& self(void* user_data) {
+    return *static_cast<Http2Connection*>(user_data);
+  }
   Carried* find(std::int32_t id) {
     auto found = streams_.find(id);
     return found == streams_.end() ? nullptr : found->second.get();
@@ -133,16 +139,17 @@ class Http2Connection final : public Connection {
     return static_cast<ssize_t>(count);
   }
 
-  static int onHeader(nghttp2_session* session, const nghttp2_frame* frame, const std::uint8_t* name,
-                      std::size_t name_length, const std::uint8_t* value, std::size_t value_length,
-                      std::uint8_t, void* user_data) {
+  static int onHeader(nghttp2_session* session, const nghttp2_frame* frame,
+                      const std::uint8_t* name, std::size_t name_length, const std::uint8_t* value,
+                      std::size_t value_length, std::uint8_t, void* user_data) {
     Carried* carried = self(user_data).find(frame->hd.stream_id);
     if (!carried || carried->exchange->answered) return 0;  // trailers are not used by anyone
     std::string_view key(reinterpret_cast<const char*>(name), name_length);
     std::string_view text(reinterpret_cast<const char*>(value), value_length);
     carried->header_bytes += name_length + value_length;
     if (carried->header_bytes > kMaxHeaderBytes) {
-      nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_ENHANCE_YOUR_CALM);
+      nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
+                                NGHTTP2_ENHANCE_YOUR_CALM);
       return 0;
     }
     if (key == ":status")
@@ -165,15 +172,19 @@ class Http2Connection final : public Connection {
         break;
       }
       case NGHTTP2_SETTINGS:
-        // Only now the stream limit is known: a watch beyond it would wait on this connection for ever.
+        // Only now the stream limit is known: a watch beyond it would wait on this connection for
+        // ever.
         connection.settings_seen_ = true;
         connection.tidySoon();
         break;
       case NGHTTP2_PING:
         if (frame->hd.flags & NGHTTP2_FLAG_ACK) connection.pinging_ = false;
         break;
-      case NGHTTP2_GOAWAY: connection.draining_ = true; break;
-      default: break;
+      case NGHTTP2_GOAWAY:
+        connection.draining_ = true;
+        break;
+      default:
+        break;
     }
     return 0;
   }
@@ -199,11 +210,12 @@ class Http2Connection final : public Connection {
     if (code == NGHTTP2_NO_ERROR && exchange->answered) {
       exchange->end({});
     } else if (code == NGHTTP2_REFUSED_STREAM && !exchange->answered && connection.owner_) {
-      connection.owner_->retry(std::move(exchange), connection.lost("the server refused the request"));
+      connection.owner_->retry(std::move(exchange),
+                               connection.lost("the server refused the request"));
     } else {
-      exchange->end(Error{.code = Code::Unavailable,
-                          .message = fmt::format("the server broke off the answer ({})",
-                                                 nghttp2_http2_strerror(code))});
+      exchange->end(Error{
+          .code = Code::Unavailable,
+          .message = format("the server broke off the answer ({})", nghttp2_http2_strerror(code))});
     }
     return 0;
   }
@@ -229,14 +241,17 @@ class Http2Connection final : public Connection {
       static thread_local char buffer[kReadBuffer];
       Stream::Io io = stream_->read(buffer);
       switch (io.status) {
-        case Stream::Status::Ok: break;
+        case Stream::Status::Ok:
+          break;
         case Stream::Status::WantRead:
         case Stream::Status::WantWrite:
           flush();
           if (!closed_) waitForBytes();
           return;
-        case Stream::Status::Closed: return close(lost("the server closed the connection"));
-        case Stream::Status::Failed: return close(lost(stream_->error().text()));
+        case Stream::Status::Closed:
+          return close(lost("the server closed the connection"));
+        case Stream::Status::Failed:
+          return close(lost(stream_->error().text()));
       }
       last_read_ = loop_.clock().instant();
       ssize_t used = nghttp2_session_mem_recv(
@@ -310,7 +325,8 @@ class Http2Connection final : public Connection {
     });
   }
 
-  // Looks twice within ping_after, so that a PING is out before the peer was silent for longer than that.
+  // Looks twice within ping_after, so that a PING is out before the peer was silent for longer than
+  // that.
   void watchHealth() {
     health_timer_ = loop_.after(options_.ping_after / 2, [weak = weak_from_this()] {
       auto self = std::static_pointer_cast<Http2Connection>(weak.lock());
@@ -330,14 +346,15 @@ class Http2Connection final : public Connection {
     ping_timer_ = loop_.after(options_.ping_timeout, [weak = weak_from_this()] {
       auto self = std::static_pointer_cast<Http2Connection>(weak.lock());
       if (self && self->pinging_)
-        self->close(self->lost(fmt::format("no answer to a PING within {}",
-                                           formatDuration(self->options_.ping_timeout))));
+        self->close(self->lost(
+            format("no answer to a PING within {}", formatDuration(self->options_.ping_timeout))));
     });
     flush();
   }
 
   Error lost(std::string_view why) const {
-    return Error{.code = Code::Unavailable, .message = fmt::format("connection to {} lost: {}", peer_, why)};
+    return Error{.code = Code::Unavailable,
+                 .message = format("connection to {} lost: {}", peer_, why)};
   }
 
   void close(Error error, bool quietly = false) {

@@ -4,8 +4,7 @@
 #include <deque>
 #include <map>
 
-#include <fmt/format.h>
-
+#include "base/format.h"
 #include "net/connection.h"
 
 namespace cadre::net {
@@ -15,7 +14,7 @@ void Exchange::armTimers(Loop& loop) {
     return loop.after(after, [weak = weak_from_this(), after, what] {
       if (auto self = weak.lock())
         self->fail(Error{.code = Code::DeadlineExceeded,
-                         .message = fmt::format("no {} within {}", what, formatDuration(after))});
+                         .message = format("no {} within {}", what, formatDuration(after))});
     });
   };
   if (request.head_timeout > 0s) head_timer_ = expire(request.head_timeout, "answer");
@@ -62,13 +61,13 @@ void Exchange::fail(Error error) {
 namespace {
 
 constexpr int kMaxAttempts = 3;
-// What kube-apiserver, nginx and most others allow on a connection; the true number comes with its first frame.
+// What kube-apiserver, nginx and most others allow on a connection; the true number comes with its
+// first frame.
 constexpr std::size_t kUsualStreams = 100;
 
 bool safeText(std::string_view text) {
-  return std::none_of(text.begin(), text.end(), [](char c) {
-    return c == '\r' || c == '\n' || c == '\0';
-  });
+  return std::none_of(text.begin(), text.end(),
+                      [](char c) { return c == '\r' || c == '\n' || c == '\0'; });
 }
 
 Result<> checkRequest(const HttpRequest& request) {
@@ -81,7 +80,7 @@ Result<> checkRequest(const HttpRequest& request) {
         return refuse("the request's method or path has a space or a control character in it");
   for (const auto& [name, value] : request.headers)
     if (!safeText(name) || !safeText(value))
-      return refuse(fmt::format("the header {} has a line break in it", name));
+      return refuse(format("the header {} has a line break in it", name));
   return {};
 }
 
@@ -102,7 +101,8 @@ class Pool final : public PooledHttpClient, public ConnectionOwner {
     auto exchange = std::make_shared<Exchange>(std::move(request), std::move(handler));
     if (auto check = checkRequest(exchange->request); !check) {
       // Never from inside send(): the caller does not hold its Pending yet.
-      loop_.post([exchange, check = std::move(check)]() mutable { exchange->end(std::move(check)); });
+      loop_.post(
+          [exchange, check = std::move(check)]() mutable { exchange->end(std::move(check)); });
     } else {
       exchange->armTimers(loop_);
       place(exchange);
@@ -111,7 +111,8 @@ class Pool final : public PooledHttpClient, public ConnectionOwner {
   }
 
   HttpClientStats stats() const override {
-    HttpClientStats stats{.connections = connections_.size(), .waiting = waiting_.size(), .dialled = dialled_};
+    HttpClientStats stats{
+        .connections = connections_.size(), .waiting = waiting_.size(), .dialled = dialled_};
     for (const auto& connection : connections_) stats.active += connection->active();
     return stats;
   }
@@ -150,8 +151,9 @@ class Pool final : public PooledHttpClient, public ConnectionOwner {
       }
     }
     while (!waiting_.empty() && waiting_.front()->over()) waiting_.pop_front();
-    auto opening = static_cast<std::size_t>(std::count_if(
-        connections_.begin(), connections_.end(), [](const auto& held) { return held->opening(); }));
+    auto opening =
+        static_cast<std::size_t>(std::count_if(connections_.begin(), connections_.end(),
+                                               [](const auto& held) { return held->opening(); }));
     while (waiting_.size() > (dials_.size() + opening) * usual_room_ &&
            connections_.size() + dials_.size() < options_.max_connections)
       dial();
@@ -165,15 +167,15 @@ class Pool final : public PooledHttpClient, public ConnectionOwner {
                            .proxy = options_.proxy,
                            .tls = tls_,
                            .timeout = options_.connect_timeout};
-    dials_[id] = connect(loop_, std::move(options),
-                         [this, id](Result<std::unique_ptr<Stream>> stream) {
-                           auto keep = std::move(dials_[id]);
-                           dials_.erase(id);
-                           if (stream)
-                             connected(*std::move(stream));
-                           else
-                             failWaiting(stream.error());
-                         });
+    dials_[id] =
+        connect(loop_, std::move(options), [this, id](Result<std::unique_ptr<Stream>> stream) {
+          auto keep = std::move(dials_[id]);
+          dials_.erase(id);
+          if (stream)
+            connected(*std::move(stream));
+          else
+            failWaiting(stream.error());
+        });
   }
 
   void connected(std::unique_ptr<Stream> stream) {
@@ -215,7 +217,7 @@ Result<std::unique_ptr<PooledHttpClient>> makeHttpClient(Loop& loop, HttpClientO
     CADRE_LET(tls, TlsContext::client(options.tls, protocols));
   } else if (options.url.scheme != "http" && options.unix_path.empty()) {
     return Error{.code = Code::InvalidArgument,
-                 .message = fmt::format("{}: only https and http are spoken", options.url.origin())};
+                 .message = format("{}: only https and http are spoken", options.url.origin())};
   }
   return std::make_unique<Pool>(loop, std::move(options), std::move(tls));
 }

@@ -11,15 +11,16 @@
 namespace cadre::net {
 
 struct HttpClientOptions {
-  Url url;                    // scheme, host and port; the path is not looked at
-  std::string unix_path;      // a Unix socket instead of host and port
-  std::optional<Url> proxy;   // http://[user:password@]host:port
-  TlsClientOptions tls;       // for https
-  bool http2 = true;          // offered by ALPN, taken if the server takes it
+  Url url;                   // scheme, host and port; the path is not looked at
+  std::string unix_path;     // a Unix socket instead of host and port
+  std::optional<Url> proxy;  // http://[user:password@]host:port
+  TlsClientOptions tls;      // for https
+  bool http2 = true;         // offered by ALPN, taken if the server takes it
   std::size_t max_connections = 64;
   Duration connect_timeout = 30s;
   Duration idle_timeout = 90s;  // a connection without requests is closed after it
-  // HTTP/2: after so long without a byte from the peer a PING is sent, and must be answered within ping_timeout.
+  // HTTP/2: after so long without a byte from the peer a PING is sent, and must be answered within
+  // ping_timeout.
   Duration ping_after = 30s;
   Duration ping_timeout = 15s;
 };
@@ -32,10 +33,10 @@ struct HttpClientStats {
   std::size_t dialled = 0;      // connections ever opened
 };
 
-// A pool of connections to one server, HTTP/2 where the server speaks it: many requests share one connection, and
-// another is opened before the peer's stream limit is reached. A request that the peer says it did not look at
-// (GOAWAY, REFUSED_STREAM) goes out again on another connection; nothing else is retried here.
-// Destroying it drops every exchange. Belongs to its loop's thread.
+// A pool of connections to one server, HTTP/2 where the server speaks it: many requests share one
+// connection, and another is opened before the peer's stream limit is reached. A request that the
+// peer says it did not look at (GOAWAY, REFUSED_STREAM) goes out again on another connection;
+// nothing else is retried here. Destroying it drops every exchange. Belongs to its loop's thread.
 class PooledHttpClient : public HttpClient {
  public:
   virtual HttpClientStats stats() const = 0;

@@ -1,5 +1,5 @@
-// The client against a server whose every answer, and every fault, is written here. Each fault must give a clear
-// error or heal; nothing may hang.
+// The client against a server whose every answer, and every fault, is written here. Each fault must
+// give a clear error or heal; nothing may hang.
 #include "net/http_client.h"
 
 #include <map>
@@ -19,12 +19,14 @@ struct Wire {
   std::unique_ptr<PooledHttpClient> client;
   int requests = 0;
 
-  Wire(bool http2, WireServer::Script script, HttpClientOptions options = {}, WireServer::Options wire = {}) {
+  Wire(bool http2, WireServer::Script script, HttpClientOptions options = {},
+       WireServer::Options wire = {}) {
     wire.http2 = http2;
-    server = WireServer::start(loop, wire, [this, script = std::move(script)](WireServer::Request request, Reply reply) {
-      ++requests;
-      script(std::move(request), std::move(reply));
-    });
+    server = WireServer::start(
+        loop, wire, [this, script = std::move(script)](WireServer::Request request, Reply reply) {
+          ++requests;
+          script(std::move(request), std::move(reply));
+        });
     options.url = *Url::parse(server->url());
     if (options.tls.ca.empty()) options.tls.ca = server->ca();
     client = *makeHttpClient(loop, std::move(options));
@@ -35,7 +37,8 @@ struct Wire {
   }
   Result<HttpResponse> send(HttpRequest request, std::size_t limit = 64 << 20) {
     return await<HttpResponse>(
-        loop, [&](auto done) { return fetch(*client, std::move(request), limit, std::move(done)); }, kSoon);
+        loop, [&](auto done) { return fetch(*client, std::move(request), limit, std::move(done)); },
+        kSoon);
   }
 };
 
@@ -63,7 +66,8 @@ TEST_P(HttpClientTest, SendsAndReceives) {
 TEST_P(HttpClientTest, CarriesLargeBodiesBothWays) {
   std::string big(5 << 20, 'x');
   for (std::size_t i = 0; i < big.size(); ++i) big[i] = static_cast<char>(i * 31);
-  Wire wire(GetParam(), [](WireServer::Request request, Reply reply) { reply->json(200, request.body); });
+  Wire wire(GetParam(),
+            [](WireServer::Request request, Reply reply) { reply->json(200, request.body); });
   // The server's own limit is below this over HTTP/1.1, so send less there and receive it repeated.
   std::string body = GetParam() ? big : big.substr(0, 2 << 20);
   auto answer = wire.send({.method = "PUT", .body = body});
@@ -150,7 +154,8 @@ TEST_P(HttpClientTest, ResetBeforeTheAnswerIsAnError) {
 
 TEST_P(HttpClientTest, SlowHeadersRunIntoTheirTimeout) {
   std::vector<Reply> held;
-  Wire wire(GetParam(), [&](WireServer::Request, Reply reply) { held.push_back(std::move(reply)); });
+  Wire wire(GetParam(),
+            [&](WireServer::Request, Reply reply) { held.push_back(std::move(reply)); });
   auto answer = wire.send({.head_timeout = 50ms});
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, Code::DeadlineExceeded);
@@ -202,7 +207,8 @@ TEST_P(HttpClientTest, AWrongCertificateIsRefused) {
 
 TEST_P(HttpClientTest, ACertificateForAnotherNameIsRefused) {
   CertificateAndKey other = testCertificate("other", {"other.example"});
-  Wire wire(GetParam(), [](WireServer::Request, Reply reply) { reply->json(200, "{}"); }, {}, {.identity = &other});
+  Wire wire(GetParam(), [](WireServer::Request, Reply reply) { reply->json(200, "{}"); }, {},
+            {.identity = &other});
   EXPECT_FALSE(wire.get("/"));
   Wire named(GetParam(), [](WireServer::Request, Reply reply) { reply->json(200, "{}"); },
              {.tls = {.server_name = "other.example"}}, {.identity = &other});
@@ -214,8 +220,10 @@ TEST_P(HttpClientTest, ACertificateForAnotherNameIsRefused) {
 
 TEST_P(HttpClientTest, ShowsItsCertificate) {
   CertificateAndKey me = testCertificate("me", {});
-  Wire wire(GetParam(), [](WireServer::Request request, Reply reply) { reply->json(200, request.client_name); },
-            {.tls = {.certificate = me.certificate, .key = me.key}}, {.client_ca = testCa().certificate});
+  Wire wire(GetParam(),
+            [](WireServer::Request request, Reply reply) { reply->json(200, request.client_name); },
+            {.tls = {.certificate = me.certificate, .key = me.key}},
+            {.client_ca = testCa().certificate});
   auto answer = wire.get("/");
   ASSERT_TRUE(answer) << answer.error().text();
   EXPECT_EQ(answer->body, "me");
@@ -231,11 +239,13 @@ TEST_P(HttpClientTest, HeadersCannotBeForged) {
 TEST(Http2Test, OpensAnotherConnectionBeforeTheStreamLimit) {
   std::map<std::size_t, int> open;
   std::vector<Reply> held;
-  Wire wire(true, [&](WireServer::Request request, Reply reply) {
-    ++open[request.connection];
-    reply->head(200);
-    held.push_back(std::move(reply));
-  }, {}, {.max_streams = 10});
+  Wire wire(true,
+            [&](WireServer::Request request, Reply reply) {
+              ++open[request.connection];
+              reply->head(200);
+              held.push_back(std::move(reply));
+            },
+            {}, {.max_streams = 10});
   std::vector<Pending> exchanges;
   for (int i = 0; i < 35; ++i) exchanges.push_back(wire.client->send({}, {}));
   ASSERT_TRUE(wire.loop.runUntil([&] { return held.size() == 35; }, kSoon));
@@ -269,7 +279,8 @@ TEST(Http2Test, GoAwayFinishesWhatIsOpenAndMovesOn) {
     reply->json(200, "{}");
   });
   std::optional<Result<HttpResponse>> first;
-  Pending exchange = fetch(*wire.client, {.target = "/held"}, 100, [&](auto result) { first = std::move(result); });
+  Pending exchange = fetch(*wire.client, {.target = "/held"}, 100,
+                           [&](auto result) { first = std::move(result); });
   ASSERT_TRUE(wire.loop.runUntil([&] { return held.size() == 1; }, kSoon));
   wire.server->goAway();
   int turns = 0;
@@ -318,7 +329,8 @@ TEST(Http2Test, IdleConnectionsAreClosed) {
 TEST(HttpClient, NobodyListensGivesTheAddress) {
   Loop loop;
   auto client = *makeHttpClient(loop, {.url = *Url::parse("https://127.0.0.1:1")});
-  auto answer = await<HttpResponse>(loop, [&](auto done) { return fetch(*client, {}, 10, std::move(done)); }, kSoon);
+  auto answer = await<HttpResponse>(
+      loop, [&](auto done) { return fetch(*client, {}, 10, std::move(done)); }, kSoon);
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().text(), "connecting to 127.0.0.1:1: connection refused");
 }
@@ -326,14 +338,16 @@ TEST(HttpClient, NobodyListensGivesTheAddress) {
 TEST(HttpClient, AnUnknownNameGivesTheName) {
   Loop loop;
   auto client = *makeHttpClient(loop, {.url = *Url::parse("https://no-such-host.invalid")});
-  auto answer = await<HttpResponse>(loop, [&](auto done) { return fetch(*client, {}, 10, std::move(done)); }, kSoon);
+  auto answer = await<HttpResponse>(
+      loop, [&](auto done) { return fetch(*client, {}, 10, std::move(done)); }, kSoon);
   ASSERT_FALSE(answer);
   EXPECT_THAT(answer.error().text(), HasSubstr("the name no-such-host.invalid does not resolve"));
 }
 
 TEST(HttpClient, BadTlsMaterialIsSaidAtOnce) {
   Loop loop;
-  auto client = makeHttpClient(loop, {.url = *Url::parse("https://127.0.0.1"), .tls = {.ca = "not PEM"}});
+  auto client =
+      makeHttpClient(loop, {.url = *Url::parse("https://127.0.0.1"), .tls = {.ca = "not PEM"}});
   ASSERT_FALSE(client);
   EXPECT_EQ(client.error().text(), "the certificate authority holds no PEM certificate");
 }
@@ -342,18 +356,19 @@ TEST(Url, TakesApart) {
   struct Case {
     std::string_view text, origin, target;
   };
-  for (auto [text, origin, target] : std::initializer_list<Case>{
-           {"https://a", "https://a:443", ""},
-           {"http://a:8080/p?q=1#f", "http://a:8080", "/p?q=1"},
-           {"HTTPS://me:pw@[::1]:6443/x", "https://[::1]:6443", "/x"},
-           {"https://a?x", "https://a:443", "?x"}}) {
+  for (auto [text, origin, target] :
+       std::initializer_list<Case>{{"https://a", "https://a:443", ""},
+                                   {"http://a:8080/p?q=1#f", "http://a:8080", "/p?q=1"},
+                                   {"HTTPS://me:pw@[::1]:6443/x", "https://[::1]:6443", "/x"},
+                                   {"https://a?x", "https://a:443", "?x"}}) {
     auto url = Url::parse(text);
     ASSERT_TRUE(url) << text;
     EXPECT_EQ(url->origin(), origin);
     EXPECT_EQ(url->target, target);
   }
-  for (std::string_view bad : {"", "a", "://a", "https://", "https://a:0", "https://a:70000", "https://a:x",
-                               "https://[::1", "https://::1", "https://a b", "https://a\n"})
+  for (std::string_view bad :
+       {"", "a", "://a", "https://", "https://a:0", "https://a:70000", "https://a:x",
+        "https://[::1", "https://::1", "https://a b", "https://a\n"})
     EXPECT_FALSE(Url::parse(bad)) << bad;
 }
 

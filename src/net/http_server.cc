@@ -10,8 +10,7 @@
 #include <deque>
 #include <set>
 
-#include <fmt/format.h>
-
+#include "base/format.h"
 #include "base/strings.h"
 #include "net/http1_parser.h"
 #include "net/stream.h"
@@ -41,19 +40,19 @@ class Server;
 
 class WebSocketOverStream final : public WebSocket {
  public:
-  WebSocketOverStream(std::unique_ptr<Stream> stream) : state_(std::make_shared<State>(std::move(stream))) {}
+  WebSocketOverStream(std::unique_ptr<Stream> stream)
+      : state_(std::make_shared<State>(std::move(stream))) {}
   ~WebSocketOverStream() override { state_->drop(); }
 
   void accept(const http::request<http::empty_body>& request, const std::string& subprotocol,
               Function<void(bool)> done) {
     if (!subprotocol.empty())
-      state_->socket.set_option(websocket::stream_base::decorator(
-          [subprotocol](websocket::response_type& response) {
+      state_->socket.set_option(
+          websocket::stream_base::decorator([subprotocol](websocket::response_type& response) {
             response.set(http::field::sec_websocket_protocol, subprotocol);
           }));
-    state_->socket.async_accept(request, [state = state_, done = std::move(done)](ErrorCode error) {
-      done(!error);
-    });
+    state_->socket.async_accept(
+        request, [state = state_, done = std::move(done)](ErrorCode error) { done(!error); });
   }
 
   void listen(Handler handler) override {
@@ -81,7 +80,8 @@ class WebSocketOverStream final : public WebSocket {
   struct State : std::enable_shared_from_this<State> {
     explicit State(std::unique_ptr<Stream> stream) : owned(std::move(stream)), socket(*owned) {
       socket.read_message_max(kMaxWebSocketMessage);
-      socket.set_option(websocket::stream_base::timeout::suggested(boost::beast::role_type::server));
+      socket.set_option(
+          websocket::stream_base::timeout::suggested(boost::beast::role_type::server));
     }
 
     void read() {
@@ -106,12 +106,13 @@ class WebSocketOverStream final : public WebSocket {
       }
       writing = true;
       socket.text(outgoing.front().text);
-      socket.async_write(asio::const_buffer(outgoing.front().data.data(), outgoing.front().data.size()),
-                         [self = shared_from_this()](ErrorCode error, std::size_t) {
-                           self->writing = false;
-                           self->outgoing.pop_front();
-                           if (!error) self->write();
-                         });
+      socket.async_write(
+          asio::const_buffer(outgoing.front().data.data(), outgoing.front().data.size()),
+          [self = shared_from_this()](ErrorCode error, std::size_t) {
+            self->writing = false;
+            self->outgoing.pop_front();
+            if (!error) self->write();
+          });
     }
 
     void gone() {
@@ -137,7 +138,8 @@ class WebSocketOverStream final : public WebSocket {
 
 class Answer final : public ServerRequest {
  public:
-  explicit Answer(std::weak_ptr<ServerConnection> connection) : connection_(std::move(connection)) {}
+  explicit Answer(std::weak_ptr<ServerConnection> connection)
+      : connection_(std::move(connection)) {}
   ~Answer() override;
 
   void respond(int status, Headers answer_headers, std::string answer_body) override;
@@ -171,7 +173,11 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
  public:
   ServerConnection(Loop& loop, Server& server, const HttpServerOptions& options,
                    std::unique_ptr<Stream> stream, std::shared_ptr<TlsContext> tls)
-      : loop_(loop), server_(&server), options_(options), stream_(std::move(stream)), peer_(stream_->peer()) {
+      : loop_(loop),
+        server_(&server),
+        options_(options),
+        stream_(std::move(stream)),
+        peer_(stream_->peer()) {
     if (tls) {
       stream_->startServerTls(std::move(tls));
       secure_ = true;
@@ -229,10 +235,14 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
 
   void handshake() {
     switch (stream_->handshake()) {
-      case Stream::Status::Ok: break;
-      case Stream::Status::WantRead: return stream_->waitReadable(weakly(&ServerConnection::handshake));
-      case Stream::Status::WantWrite: return stream_->waitWritable(weakly(&ServerConnection::handshake));
-      default: return close();
+      case Stream::Status::Ok:
+        break;
+      case Stream::Status::WantRead:
+        return stream_->waitReadable(weakly(&ServerConnection::handshake));
+      case Stream::Status::WantWrite:
+        return stream_->waitWritable(weakly(&ServerConnection::handshake));
+      default:
+        return close();
     }
     identity_ = stream_->peerIdentity();
     nextRequest();
@@ -271,10 +281,13 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
     Stream::Io io = stream_->read(buffer);
     switch (io.status) {
       case Stream::Status::WantRead:
-      case Stream::Status::WantWrite: return waitForBytes();
+      case Stream::Status::WantWrite:
+        return waitForBytes();
       case Stream::Status::Closed:
-      case Stream::Status::Failed: return close();
-      case Stream::Status::Ok: break;
+      case Stream::Status::Failed:
+        return close();
+      case Stream::Status::Ok:
+        break;
     }
     pending_.append(buffer, io.bytes);
     if (!busy_ && !closing_) parse();
@@ -293,9 +306,10 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
       if (parser_->is_header_done() && !head_seen_) headSeen();
       if (error == http::error::need_more) return;
       if (error == http::error::header_limit) return refuse(431, "the request's head is too large");
-      if (error) return refuse(400, fmt::format("not an HTTP request: {}", error.message()));
+      if (error) return refuse(400, format("not an HTTP request: {}", error.message()));
       if (too_large_ || parser_->content_length().value_or(0) > options_.max_body_bytes)
-        return refuse(413, fmt::format("the request's body is larger than {} bytes", options_.max_body_bytes));
+        return refuse(
+            413, format("the request's body is larger than {} bytes", options_.max_body_bytes));
       if (used == 0) return;
     }
     if (parser_->is_done()) dispatch();
@@ -311,9 +325,10 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
 
   void refuse(int status, const std::string& why) {
     closing_ = true;
-    send(fmt::format("HTTP/1.1 {} {}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n"
-                     "Connection: close\r\n\r\n{}\n",
-                     status, statusText(status), why.size() + 1, why));
+    send(
+        format("HTTP/1.1 {} {}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n"
+               "Connection: close\r\n\r\n{}\n",
+               status, statusText(status), why.size() + 1, why));
   }
 
   void dispatch();
@@ -350,13 +365,17 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   std::weak_ptr<Answer> current_;
   Pending timer_;
   bool secure_ = false, reading_ = false, parsing_ = false, head_seen_ = false, too_large_ = false;
-  bool busy_ = false, closing_ = false, closed_ = false, last_request_ = false, waiting_writable_ = false;
+  bool busy_ = false, closing_ = false, closed_ = false, last_request_ = false,
+       waiting_writable_ = false;
 };
 
 class Server final : public HttpServer {
  public:
   Server(Loop& loop, HttpServerOptions options, Handler handler)
-      : loop_(loop), options_(std::move(options)), handler_(std::move(handler)), acceptor_(contextOf(loop)) {}
+      : loop_(loop),
+        options_(std::move(options)),
+        handler_(std::move(handler)),
+        acceptor_(contextOf(loop)) {}
 
   ~Server() override {
     alive_.reset();
@@ -369,10 +388,10 @@ class Server final : public HttpServer {
     ErrorCode error;
     auto address = asio::ip::make_address(options_.address, error);
     auto fail = [&] {
-      return Error{.code = Code::Unavailable,
-                   .message = fmt::format("cannot listen on {}: {}",
-                                          authority(options_.address, options_.port),
-                                          lower(error.message()))};
+      return Error{
+          .code = Code::Unavailable,
+          .message = format("cannot listen on {}: {}", authority(options_.address, options_.port),
+                            lower(error.message()))};
     };
     if (error) return fail();
     asio::ip::tcp::endpoint endpoint(address, options_.port);
@@ -412,20 +431,20 @@ class Server final : public HttpServer {
 
  private:
   void accept() {
-    acceptor_.async_accept([this, alive = std::weak_ptr(alive_)](ErrorCode error,
-                                                                asio::ip::tcp::socket socket) {
-      if (alive.expired() || error == asio::error::operation_aborted) return;
-      if (error) {
-        // Out of file descriptors, most likely: give others time to close theirs.
-        retry_ = loop_.after(100ms, [this] { accept(); });
-        return;
-      }
-      auto connection = std::make_shared<ServerConnection>(
-          loop_, *this, options_, std::make_unique<Stream>(std::move(socket)), tls_);
-      connections_.insert(connection);
-      connection->start();
-      if (connections_.size() < options_.max_connections) accept();
-    });
+    acceptor_.async_accept(
+        [this, alive = std::weak_ptr(alive_)](ErrorCode error, asio::ip::tcp::socket socket) {
+          if (alive.expired() || error == asio::error::operation_aborted) return;
+          if (error) {
+            // Out of file descriptors, most likely: give others time to close theirs.
+            retry_ = loop_.after(100ms, [this] { accept(); });
+            return;
+          }
+          auto connection = std::make_shared<ServerConnection>(
+              loop_, *this, options_, std::make_unique<Stream>(std::move(socket)), tls_);
+          connections_.insert(connection);
+          connection->start();
+          if (connections_.size() < options_.max_connections) accept();
+        });
   }
 
   Loop& loop_;
@@ -478,10 +497,11 @@ std::unique_ptr<Stream> ServerConnection::release() {
   return stream;
 }
 
-std::string Answer::head(int status, const Headers& answer_headers, std::string_view framing) const {
-  std::string out = fmt::format("HTTP/1.1 {} {}\r\n", status, statusText(status));
+std::string Answer::head(int status, const Headers& answer_headers,
+                         std::string_view framing) const {
+  std::string out = format("HTTP/1.1 {} {}\r\n", status, statusText(status));
   for (const auto& [name, value] : answer_headers)
-    if (value.find_first_of("\r\n") == std::string::npos) out += fmt::format("{}: {}\r\n", name, value);
+    if (value.find_first_of("\r\n") == std::string::npos) out += format("{}: {}\r\n", name, value);
   out += framing;
   if (!keep_alive) out += "Connection: close\r\n";
   out += "\r\n";
@@ -494,7 +514,7 @@ void Answer::respond(int status, Headers answer_headers, std::string answer_body
   if (!connection) return;
   bool bodiless = status == 204 || status == 304;
   std::string out = head(status, answer_headers,
-                         bodiless ? "" : fmt::format("Content-Length: {}\r\n", answer_body.size()));
+                         bodiless ? "" : format("Content-Length: {}\r\n", answer_body.size()));
   if (method != "HEAD" && !bodiless) out += answer_body;
   connection->send(out);
   connection->answered(keep_alive);
@@ -510,7 +530,7 @@ void Answer::begin(int status, Headers answer_headers) {
 void Answer::write(std::string_view piece) {
   if (state_ != State::Streaming || piece.empty() || method == "HEAD") return;
   if (auto connection = connection_.lock()) {
-    std::string chunk = fmt::format("{:x}\r\n", piece.size());
+    std::string chunk = format("{:x}\r\n", piece.size());
     chunk += piece;
     chunk += "\r\n";
     connection->send(chunk);

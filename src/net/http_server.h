@@ -26,9 +26,9 @@ class WebSocket {
   virtual void close(std::uint16_t code, std::string_view reason) = 0;
 };
 
-// One request and the means to answer it, once: with a whole answer, as a stream, or by becoming a WebSocket.
-// A request that is dropped unanswered answers 500; one that is dropped in mid-stream cuts the connection, so that
-// the client can tell. Belongs to the server's loop.
+// One request and the means to answer it, once: with a whole answer, as a stream, or by becoming a
+// WebSocket. A request that is dropped unanswered answers 500; one that is dropped in mid-stream
+// cuts the connection, so that the client can tell. Belongs to the server's loop.
 class ServerRequest {
  public:
   std::string method;
@@ -59,15 +59,15 @@ class ServerRequest {
 
 struct HttpServerOptions {
   std::string address = "127.0.0.1";
-  std::uint16_t port = 0;                 // 0: any free one
+  std::uint16_t port = 0;  // 0: any free one
   std::optional<TlsServerOptions> tls;
-  std::size_t max_connections = 4096;     // more wait in the system's queue
+  std::size_t max_connections = 4096;  // more wait in the system's queue
   std::uint32_t max_header_bytes = 64 << 10;
-  std::size_t max_body_bytes = 3 << 20;   // more is answered 413
+  std::size_t max_body_bytes = 3 << 20;      // more is answered 413
   std::size_t max_backlog_bytes = 64 << 20;  // a client that takes nothing is cut off here
-  Duration head_timeout = 10s;            // from connecting, or from the first byte, to a complete head
+  Duration head_timeout = 10s;  // from connecting, or from the first byte, to a complete head
   Duration body_timeout = 60s;
-  Duration idle_timeout = 120s;           // between requests
+  Duration idle_timeout = 120s;  // between requests
 };
 
 // An HTTP/1.1 server. Destroying it closes every connection.

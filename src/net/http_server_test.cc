@@ -1,12 +1,12 @@
 #include "net/http_server.h"
 
-#include <arpa/inet.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <boost/beast/core/buffers_to_string.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/websocket/stream.hpp>
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "net/asio.h"
 #include "net/http_client.h"
@@ -48,7 +48,8 @@ struct Served {
     return out;
   }
   std::unique_ptr<PooledHttpClient> client() {
-    return *makeHttpClient(loop, {.url = *Url::parse("http://127.0.0.1:" + std::to_string(server->port()))});
+    return *makeHttpClient(
+        loop, {.url = *Url::parse("http://127.0.0.1:" + std::to_string(server->port()))});
   }
 };
 
@@ -72,17 +73,22 @@ TEST(HttpServer, AnswersPipelinedRequestsInOrder) {
 
 TEST(HttpServer, ReadsChunkedBodies) {
   Served served(echo());
-  EXPECT_THAT(served.raw("PUT / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
-                         "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"),
-              HasSubstr("/ abcde"));
+  EXPECT_THAT(
+      served.raw(
+          "PUT / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+          "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"),
+      HasSubstr("/ abcde"));
 }
 
 TEST(HttpServer, RefusesWhatIsNotHttpOrTooLarge) {
   Served served(echo(), {.max_header_bytes = 1000, .max_body_bytes = 10});
   EXPECT_THAT(served.raw("\x16\x03\x01 nonsense\r\n\r\n"), StartsWith("HTTP/1.1 400 "));
-  EXPECT_THAT(served.raw("GET / HTTP/1.1\r\nX: " + std::string(2000, 'x') + "\r\n\r\n"), StartsWith("HTTP/1.1 431 "));
-  EXPECT_THAT(served.raw("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 11\r\n\r\n"), StartsWith("HTTP/1.1 413 "));
-  EXPECT_THAT(served.raw("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nabcdef\r\n6\r\nabcdef\r\n"),
+  EXPECT_THAT(served.raw("GET / HTTP/1.1\r\nX: " + std::string(2000, 'x') + "\r\n\r\n"),
+              StartsWith("HTTP/1.1 431 "));
+  EXPECT_THAT(served.raw("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 11\r\n\r\n"),
+              StartsWith("HTTP/1.1 413 "));
+  EXPECT_THAT(served.raw("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: "
+                         "chunked\r\n\r\n6\r\nabcdef\r\n6\r\nabcdef\r\n"),
               StartsWith("HTTP/1.1 413 "));
 }
 
@@ -122,10 +128,12 @@ TEST(HttpServer, StreamsAndNoticesThatTheClientLeft) {
 
 TEST(HttpServer, AClientThatTakesNothingIsCutOff) {
   std::shared_ptr<ServerRequest> held;
-  Served served([&](std::shared_ptr<ServerRequest> request) {
-    request->begin(200, {});
-    held = std::move(request);
-  }, {.max_backlog_bytes = 1 << 20});
+  Served served(
+      [&](std::shared_ptr<ServerRequest> request) {
+        request->begin(200, {});
+        held = std::move(request);
+      },
+      {.max_backlog_bytes = 1 << 20});
   asio::ip::tcp::socket socket(contextOf(served.loop));
   socket.connect({asio::ip::make_address("127.0.0.1"), served.server->port()});
   asio::write(socket, asio::buffer(std::string("GET / HTTP/1.1\r\nHost: x\r\n\r\n")));
@@ -167,8 +175,10 @@ TEST(WebSocket, EchoesTextAndBinaryAndSaysGoodbye) {
     ASSERT_TRUE(request->wantsWebSocket());
     request->acceptWebSocket("v5.channel.k8s.io", [&](std::unique_ptr<WebSocket> accepted) {
       socket = std::move(accepted);
-      socket->listen({.message = [&](bool text, std::string_view message) { socket->send(text, std::string(message)); },
-                      .closed = [&] { closed = true; }});
+      socket->listen(
+          {.message = [&](bool text,
+                          std::string_view message) { socket->send(text, std::string(message)); },
+           .closed = [&] { closed = true; }});
     });
   });
 
@@ -185,7 +195,8 @@ TEST(WebSocket, EchoesTextAndBinaryAndSaysGoodbye) {
   EXPECT_EQ(response["Sec-WebSocket-Protocol"], "v5.channel.k8s.io");
 
   std::string big(300'000, 'b');
-  for (auto& [text, message] : std::vector<std::pair<bool, std::string>>{{true, "hello"}, {false, big}}) {
+  for (auto& [text, message] :
+       std::vector<std::pair<bool, std::string>>{{true, "hello"}, {false, big}}) {
     boost::beast::flat_buffer buffer;
     bool got = false;
     client.text(text);

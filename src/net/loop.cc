@@ -7,21 +7,20 @@
 
 namespace cadre::net {
 
-Loop::Loop() : impl_(std::make_unique<Impl>()) {
-  std::signal(SIGPIPE, SIG_IGN);
-}
+Loop::Loop() : impl_(std::make_unique<Impl>()) { std::signal(SIGPIPE, SIG_IGN); }
 Loop::~Loop() = default;
 
 void Loop::post(Function<void()> task) { asio::post(impl_->context, std::move(task)); }
 
 Pending Loop::after(Duration delay, Function<void()> task) {
-  // The timer and its task live together until one of both ends: the timer fires, or the Pending goes.
+  // The timer and its task live together until one of both ends: the timer fires, or the Pending
+  // goes.
   struct Timer {
     asio::steady_timer timer;
     Function<void()> task;
   };
-  auto timer = std::make_shared<Timer>(
-      Timer{asio::steady_timer(impl_->context, delay), std::move(task)});
+  auto timer =
+      std::make_shared<Timer>(Timer{asio::steady_timer(impl_->context, delay), std::move(task)});
   timer->timer.async_wait([weak = std::weak_ptr(timer)](ErrorCode error) {
     auto timer = weak.lock();
     if (error || !timer || !timer->task) return;

@@ -7,9 +7,9 @@
 
 namespace cadre::net {
 
-// The thread of sockets and timers: one Loop, one thread that runs it. Everything else in this module belongs to a
-// Loop and is used on its thread only. Making one ignores SIGPIPE for the process: a closed peer is an error, not a
-// death.
+// The thread of sockets and timers: one Loop, one thread that runs it. Everything else in this
+// module belongs to a Loop and is used on its thread only. Making one ignores SIGPIPE for the
+// process: a closed peer is an error, not a death.
 class Loop final : public Scheduler {
  public:
   Loop();
@@ -25,8 +25,8 @@ class Loop final : public Scheduler {
   void run();
   // Ends run() after the present task. Any thread may call it.
   void stop();
-  // Runs until the condition holds (checked after each task) or the time is over; says whether it holds.
-  // For tests and for commands that wait for one answer.
+  // Runs until the condition holds (checked after each task) or the time is over; says whether it
+  // holds. For tests and for commands that wait for one answer.
   bool runUntil(const Function<bool()>& done, Duration timeout);
 
   struct Impl;
@@ -37,7 +37,8 @@ class Loop final : public Scheduler {
 };
 
 // Starts an operation that ends in a callback with a Result, and runs the loop until it does:
-//   auto pod = await<json::Value>(loop, [&](auto done) { return client.get(..., std::move(done)); });
+//   auto pod = await<json::Value>(loop, [&](auto done) { return client.get(..., std::move(done));
+//   });
 // For commands and tests; nothing that serves others may block like this.
 template <class T, class Start>
 Result<T> await(Loop& loop, Start start, Duration timeout = 10min) {

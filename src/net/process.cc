@@ -1,5 +1,7 @@
 #include "net/process.h"
 
+#include <boost/asio/posix/stream_descriptor.hpp>
+
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -7,10 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <boost/asio/posix/stream_descriptor.hpp>
-
-#include <fmt/format.h>
-
+#include "base/format.h"
 #include "base/strings.h"
 #include "net/asio.h"
 
@@ -55,7 +54,8 @@ class Process : public std::enable_shared_from_this<Process> {
   void start() {
     if (auto started = spawn(); !started) {
       loop_.post([weak = weak_from_this(), error = std::move(started).error()]() mutable {
-        if (auto self = weak.lock(); self && self->done_) std::exchange(self->done_, nullptr)(std::move(error));
+        if (auto self = weak.lock(); self && self->done_)
+          std::exchange(self->done_, nullptr)(std::move(error));
       });
       return;
     }
@@ -81,9 +81,9 @@ class Process : public std::enable_shared_from_this<Process> {
   Result<> spawn() {
     auto fail = [&](int error) {
       return Error{.code = error == ENOENT ? Code::NotFound : Code::Unavailable,
-                   .message = fmt::format("cannot run {}: {}",
-                                          options_.argv.empty() ? "nothing" : options_.argv[0],
-                                          lower(std::error_code(error, std::generic_category()).message()))};
+                   .message = format(
+                       "cannot run {}: {}", options_.argv.empty() ? "nothing" : options_.argv[0],
+                       lower(std::error_code(error, std::generic_category()).message()))};
     };
     if (options_.argv.empty()) return fail(EINVAL);
     Pipe in, out, err;
@@ -105,8 +105,8 @@ class Process : public std::enable_shared_from_this<Process> {
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &all);  // SIGPIPE kills it, as it expects
     posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setflags(&attributes,
-                             POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setflags(
+        &attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 
     std::vector<char*> argv;
     for (std::string& argument : options_.argv) argv.push_back(argument.data());
@@ -152,33 +152,35 @@ class Process : public std::enable_shared_from_this<Process> {
   }
 
   void collect(Descriptor& from, std::string& into) {
-    from.async_wait(Descriptor::wait_read, [weak = weak_from_this(), &from, &into](ErrorCode error) {
-      auto self = weak.lock();
-      if (error || !self) return;
-      char buffer[16384];
-      for (int turn = 0; turn < 64; ++turn) {
-        ssize_t bytes = ::read(from.native_handle(), buffer, sizeof buffer);
-        if (bytes > 0) {
-          std::size_t room = self->options_.max_output_bytes - into.size();
-          auto count = static_cast<std::size_t>(bytes);
-          into.append(buffer, std::min(room, count));
-          if (count > room) self->result_.truncated = true;
-        } else if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) {
-          break;
-        } else {
-          ErrorCode ignored;
-          from.close(ignored);
-          return self->finishIfComplete();
-        }
-      }
-      self->collect(from, into);
-    });
+    from.async_wait(Descriptor::wait_read,
+                    [weak = weak_from_this(), &from, &into](ErrorCode error) {
+                      auto self = weak.lock();
+                      if (error || !self) return;
+                      char buffer[16384];
+                      for (int turn = 0; turn < 64; ++turn) {
+                        ssize_t bytes = ::read(from.native_handle(), buffer, sizeof buffer);
+                        if (bytes > 0) {
+                          std::size_t room = self->options_.max_output_bytes - into.size();
+                          auto count = static_cast<std::size_t>(bytes);
+                          into.append(buffer, std::min(room, count));
+                          if (count > room) self->result_.truncated = true;
+                        } else if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) {
+                          break;
+                        } else {
+                          ErrorCode ignored;
+                          from.close(ignored);
+                          return self->finishIfComplete();
+                        }
+                      }
+                      self->collect(from, into);
+                    });
   }
 
   void feed() {
     if (!stdin_.is_open()) return;
     while (fed_ < options_.input.size()) {
-      ssize_t bytes = ::write(stdin_.native_handle(), options_.input.data() + fed_, options_.input.size() - fed_);
+      ssize_t bytes = ::write(stdin_.native_handle(), options_.input.data() + fed_,
+                              options_.input.size() - fed_);
       if (bytes < 0 && errno == EAGAIN) {
         stdin_.async_wait(Descriptor::wait_write, [weak = weak_from_this()](ErrorCode error) {
           auto self = weak.lock();
@@ -200,7 +202,8 @@ class Process : public std::enable_shared_from_this<Process> {
   void finish() {
     auto keep = shared_from_this();
     timer_.reset();
-    // What it left behind in its group goes with it. Only then it is reaped: until here its number is its own.
+    // What it left behind in its group goes with it. Only then it is reaped: until here its number
+    // is its own.
     int status = kill();
     result_.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     if (done_) std::exchange(done_, nullptr)(std::move(result_));
@@ -213,7 +216,8 @@ class Process : public std::enable_shared_from_this<Process> {
   int kill() {
     killGroup();
     int status = 0;
-    if (pid_ > 0) ::waitpid(pid_, &status, 0);  // it has ended or was killed: this does not wait long
+    if (pid_ > 0)
+      ::waitpid(pid_, &status, 0);  // it has ended or was killed: this does not wait long
     pid_ = -1;
     return status;
   }

@@ -12,25 +12,27 @@
 namespace cadre::net {
 
 struct ProcessOptions {
-  std::vector<std::string> argv;             // the program is looked up in PATH; no shell is involved
-  std::map<std::string, std::string> env;    // the whole environment: nothing is inherited
-  std::string directory;                     // empty: ours
-  std::string input;                         // written to its stdin, which is then closed
-  bool inherit_stdin = false;                // instead: a program that may ask the user something
-  std::size_t max_output_bytes = 1 << 20;    // of stdout and of stderr each; what is more is thrown away
-  Duration timeout = 60s;                    // then it is killed with all its descendants in its group
+  std::vector<std::string> argv;           // the program is looked up in PATH; no shell is involved
+  std::map<std::string, std::string> env;  // the whole environment: nothing is inherited
+  std::string directory;                   // empty: ours
+  std::string input;                       // written to its stdin, which is then closed
+  bool inherit_stdin = false;              // instead: a program that may ask the user something
+  std::size_t max_output_bytes =
+      1 << 20;             // of stdout and of stderr each; what is more is thrown away
+  Duration timeout = 60s;  // then it is killed with all its descendants in its group
 };
 
 struct ProcessResult {
-  int exit_code = 0;     // 128 + signal when a signal ended it
-  std::string output;    // stdout
-  std::string errors;    // stderr
+  int exit_code = 0;   // 128 + signal when a signal ended it
+  std::string output;  // stdout
+  std::string errors;  // stderr
   bool truncated = false;
   bool timed_out = false;
 };
 
-// Runs a program and hands back how it ended. Fails only when it cannot be started. It gets its own process group;
-// dropping the Pending kills the group. The child holds no file of ours but its three pipes.
+// Runs a program and hands back how it ended. Fails only when it cannot be started. It gets its own
+// process group; dropping the Pending kills the group. The child holds no file of ours but its
+// three pipes.
 Pending runProcess(Loop& loop, ProcessOptions options, Function<void(Result<ProcessResult>)> done);
 
 // This process's environment, for programs that need it (exec plugins).

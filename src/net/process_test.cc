@@ -8,7 +8,8 @@ constexpr Duration kSoon = 20s;
 Result<ProcessResult> run(Loop& loop, ProcessOptions options) {
   if (options.env.empty()) options.env = {{"PATH", "/usr/bin:/bin"}};
   return await<ProcessResult>(
-      loop, [&](auto done) { return runProcess(loop, std::move(options), std::move(done)); }, kSoon);
+      loop, [&](auto done) { return runProcess(loop, std::move(options), std::move(done)); },
+      kSoon);
 }
 
 TEST(Process, HandsBackOutputErrorsAndCode) {
@@ -30,7 +31,8 @@ TEST(Process, LargeInputAndOutputDoNotDeadlock) {
 
 TEST(Process, OutputIsBounded) {
   Loop loop;
-  auto result = run(loop, {.argv = {"sh", "-c", "head -c 1000000 /dev/zero"}, .max_output_bytes = 1000});
+  auto result =
+      run(loop, {.argv = {"sh", "-c", "head -c 1000000 /dev/zero"}, .max_output_bytes = 1000});
   ASSERT_TRUE(result);
   EXPECT_EQ(result->output.size(), 1000u);
   EXPECT_TRUE(result->truncated);
@@ -74,8 +76,9 @@ TEST(Process, DroppingKills) {
   Loop loop;
   bool called = false;
   {
-    Pending dropped = runProcess(loop, {.argv = {"sleep", "1000"}, .env = {{"PATH", "/usr/bin:/bin"}}},
-                                 [&](auto) { called = true; });
+    Pending dropped =
+        runProcess(loop, {.argv = {"sleep", "1000"}, .env = {{"PATH", "/usr/bin:/bin"}}},
+                   [&](auto) { called = true; });
   }
   int turns = 0;
   loop.runUntil([&] { return ++turns > 10; }, 50ms);

@@ -1,23 +1,23 @@
 #include "net/stream.h"
 
+#include <boost/asio/connect.hpp>
+#include <boost/asio/post.hpp>
+
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include <sys/socket.h>
 
-#include <boost/asio/connect.hpp>
-#include <boost/asio/post.hpp>
-
-#include <fmt/format.h>
-
+#include "base/format.h"
 #include "base/strings.h"
 
 namespace cadre::net {
 
 namespace {
 
-// A peer that is gone without a word is noticed within 45 s on every connection: 30 s idle, then three probes.
+// A peer that is gone without a word is noticed within 45 s on every connection: 30 s idle, then
+// three probes.
 void noticeDeadPeers(int fd) {
   auto set = [fd](int level, int option, int value) {
     ::setsockopt(fd, level, option, &value, sizeof value);  // best effort: Unix sockets refuse
@@ -82,8 +82,8 @@ Stream::Status Stream::handshake() {
   if (status != Status::Failed) return status;
   if (long verdict = SSL_get_verify_result(ssl_); verdict != X509_V_OK && !SSL_is_server(ssl_))
     error_ = Error{.code = Code::Unauthenticated,
-                   .message = fmt::format("the server's certificate is not accepted: {}",
-                                          X509_verify_cert_error_string(verdict)),
+                   .message = format("the server's certificate is not accepted: {}",
+                                     X509_verify_cert_error_string(verdict)),
                    .reason = "CertificateRefused"};
   return status;
 }
@@ -109,9 +109,14 @@ std::optional<Stream::PeerIdentity> Stream::peerIdentity() const {
     std::string value(reinterpret_cast<char*>(text), static_cast<std::size_t>(length));
     OPENSSL_free(text);
     switch (OBJ_obj2nid(X509_NAME_ENTRY_get_object(entry))) {
-      case NID_commonName: identity.common_name = value; break;
-      case NID_organizationName: identity.organizations.push_back(value); break;
-      default: break;
+      case NID_commonName:
+        identity.common_name = value;
+        break;
+      case NID_organizationName:
+        identity.organizations.push_back(value);
+        break;
+      default:
+        break;
     }
   }
   return identity;
@@ -120,13 +125,17 @@ std::optional<Stream::PeerIdentity> Stream::peerIdentity() const {
 Stream::Status Stream::sslStatus(int result, const char* doing) {
   int saved_errno = errno;
   switch (SSL_get_error(ssl_, result)) {
-    case SSL_ERROR_WANT_READ: return Status::WantRead;
-    case SSL_ERROR_WANT_WRITE: return Status::WantWrite;
-    case SSL_ERROR_ZERO_RETURN: return Status::Closed;
+    case SSL_ERROR_WANT_READ:
+      return Status::WantRead;
+    case SSL_ERROR_WANT_WRITE:
+      return Status::WantWrite;
+    case SSL_ERROR_ZERO_RETURN:
+      return Status::Closed;
     case SSL_ERROR_SYSCALL:
       shut_ = true;
       return saved_errno ? systemStatus(saved_errno, true, doing) : Status::Closed;
-    default: break;
+    default:
+      break;
   }
   shut_ = true;
   char text[256] = "protocol error";
@@ -135,7 +144,7 @@ Stream::Status Stream::sslStatus(int result, const char* doing) {
     std::snprintf(text, sizeof text, "%s", reason ? reason : "protocol error");
   }
   ERR_clear_error();
-  error_ = Error{.code = Code::Unavailable, .message = fmt::format("{}: {}", doing, text)};
+  error_ = Error{.code = Code::Unavailable, .message = format("{}: {}", doing, text)};
   return Status::Failed;
 }
 
@@ -143,7 +152,7 @@ Stream::Status Stream::systemStatus(int error_number, bool reading, const char* 
   if (error_number == EAGAIN || error_number == EWOULDBLOCK || error_number == EINTR)
     return reading ? Status::WantRead : Status::WantWrite;
   error_ = Error{.code = Code::Unavailable,
-                 .message = fmt::format("{}: {}", doing, systemText(error_number))};
+                 .message = format("{}: {}", doing, systemText(error_number))};
   return Status::Failed;
 }
 
@@ -224,8 +233,8 @@ std::string Stream::peer() const {
 
 namespace {
 
-// One attempt to get connected, step by step: name, socket, proxy, TLS. Kept alive by the Pending that the caller
-// holds; each step holds it only weakly.
+// One attempt to get connected, step by step: name, socket, proxy, TLS. Kept alive by the Pending
+// that the caller holds; each step holds it only weakly.
 class Dial : public std::enable_shared_from_this<Dial> {
  public:
   Dial(Loop& loop, ConnectOptions options, Function<void(Result<std::unique_ptr<Stream>>)> done)
@@ -256,8 +265,8 @@ class Dial : public std::enable_shared_from_this<Dial> {
           if (error) {
             const Url& url = self->options_.proxy ? *self->options_.proxy : self->options_.url;
             return self->fail(Error{.code = Code::Unavailable,
-                                    .message = fmt::format("the name {} does not resolve: {}",
-                                                           url.host, lower(error.message()))});
+                                    .message = format("the name {} does not resolve: {}", url.host,
+                                                      lower(error.message()))});
           }
           for (const auto& result : results) self->targets_.emplace_back(result.endpoint());
           self->connectNext();
@@ -299,10 +308,10 @@ class Dial : public std::enable_shared_from_this<Dial> {
   void connected() {
     stream_ = std::make_unique<Stream>(std::move(socket_));
     if (options_.proxy && options_.url.scheme == "https") {
-      outgoing_.append(fmt::format("CONNECT {0} HTTP/1.1\r\nHost: {0}\r\n", options_.url.authority()));
+      outgoing_.append(format("CONNECT {0} HTTP/1.1\r\nHost: {0}\r\n", options_.url.authority()));
       if (!options_.proxy->user_info.empty())
-        outgoing_.append(fmt::format("Proxy-Authorization: Basic {}\r\n",
-                                     base64Encode(options_.proxy->user_info)));
+        outgoing_.append(
+            format("Proxy-Authorization: Basic {}\r\n", base64Encode(options_.proxy->user_info)));
       outgoing_.append("\r\n");
       return askProxy();
     }
@@ -330,16 +339,16 @@ class Dial : public std::enable_shared_from_this<Dial> {
       if (io.status == Stream::Status::WantRead)
         return stream_->waitReadable(weakly(&Dial::readProxyAnswer));
       if (io.status != Stream::Status::Ok || incoming_.size() > 16384)
-        return fail(Error{.code = Code::Unavailable,
-                          .message = fmt::format("the proxy {} did not answer CONNECT",
-                                                 options_.proxy->authority())});
+        return fail(Error{
+            .code = Code::Unavailable,
+            .message = format("the proxy {} did not answer CONNECT", options_.proxy->authority())});
       incoming_ += byte;
     }
     std::string_view status = cut(incoming_, "\r\n").first;
     if (!cut(status, " ").second.starts_with("200"))
       return fail(Error{.code = Code::Unavailable,
-                        .message = fmt::format("the proxy {} refused: {}",
-                                               options_.proxy->authority(), shorten(status, 200))});
+                        .message = format("the proxy {} refused: {}", options_.proxy->authority(),
+                                          shorten(status, 200))});
     secure();
   }
 
@@ -351,10 +360,14 @@ class Dial : public std::enable_shared_from_this<Dial> {
 
   void handshake() {
     switch (stream_->handshake()) {
-      case Stream::Status::Ok: return succeed();
-      case Stream::Status::WantRead: return stream_->waitReadable(weakly(&Dial::handshake));
-      case Stream::Status::WantWrite: return stream_->waitWritable(weakly(&Dial::handshake));
-      default: return fail(stream_->error());
+      case Stream::Status::Ok:
+        return succeed();
+      case Stream::Status::WantRead:
+        return stream_->waitReadable(weakly(&Dial::handshake));
+      case Stream::Status::WantWrite:
+        return stream_->waitWritable(weakly(&Dial::handshake));
+      default:
+        return fail(stream_->error());
     }
   }
 
@@ -365,7 +378,7 @@ class Dial : public std::enable_shared_from_this<Dial> {
 
   void timedOut() {
     fail(Error{.code = Code::DeadlineExceeded,
-               .message = fmt::format("no connection within {}", formatDuration(options_.timeout))});
+               .message = format("no connection within {}", formatDuration(options_.timeout))});
   }
 
   void fail(Error error) {

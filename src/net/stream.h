@@ -2,12 +2,12 @@
 
 // Private to `net`: a connected socket, plain or TLS, and how one comes about.
 
-#include <openssl/ssl.h>
-
 #include <memory>
 #include <span>
 #include <string>
 #include <type_traits>
+
+#include <openssl/ssl.h>
 
 #include "net/asio.h"
 #include "net/http.h"
@@ -15,9 +15,9 @@
 
 namespace cadre::net {
 
-// A non-blocking byte stream over a TCP or Unix socket, with or without TLS. OpenSSL works on the socket itself:
-// no buffer stands between them. It also models Asio's AsyncReadStream and AsyncWriteStream, so that Beast's
-// WebSocket can run on it. Belongs to its loop.
+// A non-blocking byte stream over a TCP or Unix socket, with or without TLS. OpenSSL works on the
+// socket itself: no buffer stands between them. It also models Asio's AsyncReadStream and
+// AsyncWriteStream, so that Beast's WebSocket can run on it. Belongs to its loop.
 class Stream {
  public:
   using Socket = asio::generic::stream_protocol::socket;
@@ -65,7 +65,8 @@ class Stream {
   auto async_read_some(const Buffers& buffers, Token&& token) {
     return asio::async_initiate<Token, void(ErrorCode, std::size_t)>(
         [this](auto handler, Buffers into) {
-          transfer(*asio::buffer_sequence_begin(into), std::move(handler), /*reading=*/std::true_type());
+          transfer(*asio::buffer_sequence_begin(into), std::move(handler),
+                   /*reading=*/std::true_type());
         },
         token, buffers);
   }
@@ -73,7 +74,8 @@ class Stream {
   auto async_write_some(const Buffers& buffers, Token&& token) {
     return asio::async_initiate<Token, void(ErrorCode, std::size_t)>(
         [this](auto handler, Buffers from) {
-          transfer(*asio::buffer_sequence_begin(from), std::move(handler), /*reading=*/std::false_type());
+          transfer(*asio::buffer_sequence_begin(from), std::move(handler),
+                   /*reading=*/std::false_type());
         },
         token, buffers);
   }
@@ -138,17 +140,22 @@ void Stream::transfer(Buffer buffer, Handler handler, Reading reading) {
   }
   auto again = [this, buffer, reading, handler = std::make_shared<Handler>(std::move(handler))](
                    Status status, std::size_t bytes) mutable {
-    auto retry = [this, buffer, reading, handler] { transfer(buffer, std::move(*handler), reading); };
+    auto retry = [this, buffer, reading, handler] {
+      transfer(buffer, std::move(*handler), reading);
+    };
     switch (status) {
-      case Status::WantRead: return waitReadable(std::move(retry));
-      case Status::WantWrite: return waitWritable(std::move(retry));
-      default: break;
+      case Status::WantRead:
+        return waitReadable(std::move(retry));
+      case Status::WantWrite:
+        return waitWritable(std::move(retry));
+      default:
+        break;
     }
     ErrorCode code;
     if (status == Status::Closed) code = asio::error::eof;
     if (status == Status::Failed) code = asio::error::connection_reset;
     asio::post(socket_.get_executor(),
-               [handler, code, bytes]() mutable { std::move(*handler)(code, bytes); });
+               [handler, code, bytes]() mutable { std::move (*handler)(code, bytes); });
   };
   again(io.status, io.bytes);
 }

@@ -8,7 +8,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
-#include <fmt/format.h>
+#include "base/format.h"
 
 namespace cadre::net {
 
@@ -31,7 +31,7 @@ Error sslError(std::string_view doing) {
   char text[256] = "unknown error";
   if (unsigned long code = ERR_get_error()) ERR_error_string_n(code, text, sizeof text);
   ERR_clear_error();
-  return Error{.code = Code::InvalidArgument, .message = fmt::format("{}: {}", doing, text)};
+  return Error{.code = Code::InvalidArgument, .message = format("{}: {}", doing, text)};
 }
 
 Result<std::vector<X509Ptr>> readCertificates(std::string_view pem, std::string_view what) {
@@ -42,7 +42,7 @@ Result<std::vector<X509Ptr>> readCertificates(std::string_view pem, std::string_
   ERR_clear_error();  // the end of the text is reported as an error
   if (certificates.empty())
     return Error{.code = Code::InvalidArgument,
-                 .message = fmt::format("{} holds no PEM certificate", what)};
+                 .message = format("{} holds no PEM certificate", what)};
   return certificates;
 }
 
@@ -99,9 +99,9 @@ int chooseProtocol(SSL*, const unsigned char** out, unsigned char* out_length,
                    const unsigned char* offered, unsigned int offered_length, void* ours) {
   const auto& wire = *static_cast<const std::string*>(ours);
   unsigned char* chosen = nullptr;
-  if (SSL_select_next_proto(&chosen, out_length, reinterpret_cast<const unsigned char*>(wire.data()),
-                            static_cast<unsigned>(wire.size()), offered,
-                            offered_length) != OPENSSL_NPN_NEGOTIATED)
+  if (SSL_select_next_proto(
+          &chosen, out_length, reinterpret_cast<const unsigned char*>(wire.data()),
+          static_cast<unsigned>(wire.size()), offered, offered_length) != OPENSSL_NPN_NEGOTIATED)
     return SSL_TLSEXT_ERR_NOACK;
   *out = chosen;
   return SSL_TLSEXT_ERR_OK;
@@ -222,19 +222,21 @@ Result<CertificateAndKey> makeCertificate(const CertificateRequest& request,
                                            : "critical,digitalSignature") &&
             addExtension(certificate.get(), &context, NID_subject_key_identifier, "hash");
   if (!request.authority)
-    ok = ok && addExtension(certificate.get(), &context, NID_ext_key_usage, "serverAuth,clientAuth");
+    ok =
+        ok && addExtension(certificate.get(), &context, NID_ext_key_usage, "serverAuth,clientAuth");
   if (issuer_certificate)
     ok = ok && addExtension(certificate.get(), &context, NID_authority_key_identifier, "keyid");
   std::string names;
   for (const std::string& name : request.names) {
     if (name.find_first_of(",:\n") != std::string::npos && !isAddress(name))
       return Error{.code = Code::InvalidArgument,
-                   .message = fmt::format("\"{}\" is no name for a certificate", name)};
-    names += fmt::format("{}{}:{}", names.empty() ? "" : ",", isAddress(name) ? "IP" : "DNS", name);
+                   .message = format("\"{}\" is no name for a certificate", name)};
+    names += format("{}{}:{}", names.empty() ? "" : ",", isAddress(name) ? "IP" : "DNS", name);
   }
-  if (!names.empty()) ok = ok && addExtension(certificate.get(), &context, NID_subject_alt_name, names);
-  if (!ok || X509_sign(certificate.get(), issuer_key ? issuer_key.get() : key.get(),
-                       EVP_sha256()) == 0)
+  if (!names.empty())
+    ok = ok && addExtension(certificate.get(), &context, NID_subject_alt_name, names);
+  if (!ok ||
+      X509_sign(certificate.get(), issuer_key ? issuer_key.get() : key.get(), EVP_sha256()) == 0)
     return sslError("signing the certificate");
 
   auto text = [](auto write) {

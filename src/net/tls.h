@@ -9,7 +9,8 @@
 
 namespace cadre::net {
 
-// What a TLS client trusts and shows. Everything is PEM text; key material is held only as long as this is.
+// What a TLS client trusts and shows. Everything is PEM text; key material is held only as long as
+// this is.
 struct TlsClientOptions {
   std::string ca;           // empty: the system's own
   std::string certificate;  // with its chain; empty: none is shown

@@ -1,12 +1,11 @@
 #include "net/testing/wire_server.h"
 
-#include <nghttp2/nghttp2.h>
-
 #include <map>
 #include <set>
 
-#include <fmt/format.h>
+#include <nghttp2/nghttp2.h>
 
+#include "base/format.h"
 #include "base/strings.h"
 #include "net/http_server.h"
 #include "net/stream.h"
@@ -14,20 +13,23 @@
 namespace cadre::net {
 
 const CertificateAndKey& testCa() {
-  static const CertificateAndKey ca = *makeCertificate({.common_name = "test CA", .authority = true});
+  static const CertificateAndKey ca =
+      *makeCertificate({.common_name = "test CA", .authority = true});
   return ca;
 }
 
 CertificateAndKey testCertificate(const std::string& common_name, std::vector<std::string> names,
                                   const std::string& organization) {
   return *makeCertificate(
-      {.common_name = common_name, .organization = organization, .names = std::move(names)}, &testCa());
+      {.common_name = common_name, .organization = organization, .names = std::move(names)},
+      &testCa());
 }
 
 namespace {
 
 const CertificateAndKey& loopbackIdentity() {
-  static const CertificateAndKey identity = testCertificate("wire server", {"127.0.0.1", "localhost"});
+  static const CertificateAndKey identity =
+      testCertificate("wire server", {"127.0.0.1", "localhost"});
   return identity;
 }
 
@@ -49,7 +51,8 @@ class Peer : public std::enable_shared_from_this<Peer> {
   void goAway() {
     if (!session_) return;
     nghttp2_submit_goaway(session_, NGHTTP2_FLAG_NONE,
-                          nghttp2_session_get_last_proc_stream_id(session_), NGHTTP2_NO_ERROR, nullptr, 0);
+                          nghttp2_session_get_last_proc_stream_id(session_), NGHTTP2_NO_ERROR,
+                          nullptr, 0);
     flush();
   }
 
@@ -72,10 +75,14 @@ class Peer : public std::enable_shared_from_this<Peer> {
       if (auto self = weak.lock(); self && !self->closed_) self->handshake();
     };
     switch (stream_->handshake()) {
-      case Stream::Status::Ok: return serve();
-      case Stream::Status::WantRead: return stream_->waitReadable(again);
-      case Stream::Status::WantWrite: return stream_->waitWritable(again);
-      default: return close();
+      case Stream::Status::Ok:
+        return serve();
+      case Stream::Status::WantRead:
+        return stream_->waitReadable(again);
+      case Stream::Status::WantWrite:
+        return stream_->waitWritable(again);
+      default:
+        return close();
     }
   }
   void serve();
@@ -125,7 +132,10 @@ class Http2Reply final : public WireServer::Reply {
 class Http2Server final : public WireServer {
  public:
   Http2Server(Loop& loop, Options options, Script script)
-      : loop_(loop), options_(std::move(options)), script_(std::move(script)), acceptor_(contextOf(loop)) {
+      : loop_(loop),
+        options_(std::move(options)),
+        script_(std::move(script)),
+        acceptor_(contextOf(loop)) {
     const CertificateAndKey& identity = options_.identity ? *options_.identity : loopbackIdentity();
     tls_ = *TlsContext::server({.certificate = identity.certificate,
                                 .key = identity.key,
@@ -156,19 +166,22 @@ class Http2Server final : public WireServer {
   }
 
   void closed(const std::shared_ptr<Peer>& peer) { peers_.erase(peer); }
-  void run(Request request, std::shared_ptr<Reply> reply) { script_(std::move(request), std::move(reply)); }
+  void run(Request request, std::shared_ptr<Reply> reply) {
+    script_(std::move(request), std::move(reply));
+  }
   std::uint32_t maxStreams() const { return options_.max_streams; }
 
  private:
   void accept() {
-    acceptor_.async_accept([this, alive = std::weak_ptr(alive_)](ErrorCode error,
-                                                                asio::ip::tcp::socket socket) {
-      if (error || alive.expired()) return;
-      auto peer = std::make_shared<Peer>(loop_, *this, std::make_unique<Stream>(std::move(socket)), ++accepted_);
-      peers_.insert(peer);
-      peer->start(tls_);
-      accept();
-    });
+    acceptor_.async_accept(
+        [this, alive = std::weak_ptr(alive_)](ErrorCode error, asio::ip::tcp::socket socket) {
+          if (error || alive.expired()) return;
+          auto peer = std::make_shared<Peer>(
+              loop_, *this, std::make_unique<Stream>(std::move(socket)), ++accepted_);
+          peers_.insert(peer);
+          peer->start(tls_);
+          accept();
+        });
   }
 
   Loop& loop_;
@@ -202,7 +215,8 @@ void Peer::serve() {
   nghttp2_session_callbacks_set_on_data_chunk_recv_callback(
       callbacks, [](nghttp2_session*, std::uint8_t, std::int32_t id, const std::uint8_t* data,
                     std::size_t length, void* user) {
-        static_cast<Peer*>(user)->requests_[id].body.append(reinterpret_cast<const char*>(data), length);
+        static_cast<Peer*>(user)->requests_[id].body.append(reinterpret_cast<const char*>(data),
+                                                            length);
         return 0;
       });
   nghttp2_session_callbacks_set_on_frame_recv_callback(
@@ -213,14 +227,16 @@ void Peer::serve() {
           std::int32_t id = frame->hd.stream_id;
           auto request = std::move(peer.requests_[id]);
           request.connection = peer.number_;
-          if (auto identity = peer.stream_->peerIdentity()) request.client_name = identity->common_name;
+          if (auto identity = peer.stream_->peerIdentity())
+            request.client_name = identity->common_name;
           peer.requests_.erase(id);
           // The script runs outside of nghttp2's callback, where it may do anything.
-          peer.loop_.post([weak = peer.weak_from_this(), id, request = std::move(request)]() mutable {
-            auto self = weak.lock();
-            if (self && self->server_)
-              self->server_->run(std::move(request), std::make_shared<Http2Reply>(weak, id));
-          });
+          peer.loop_.post(
+              [weak = peer.weak_from_this(), id, request = std::move(request)]() mutable {
+                auto self = weak.lock();
+                if (self && self->server_)
+                  self->server_->run(std::move(request), std::make_shared<Http2Reply>(weak, id));
+              });
         }
         return 0;
       });
@@ -367,16 +383,18 @@ class Http1Server final : public WireServer {
  private:
   void open(std::uint16_t port) {
     const CertificateAndKey& identity = options_.identity ? *options_.identity : loopbackIdentity();
-    TlsServerOptions tls{.certificate = identity.certificate, .key = identity.key, .client_ca = options_.client_ca};
-    server_ = *HttpServer::listen(loop_, {.port = port, .tls = tls}, [this](std::shared_ptr<ServerRequest> request) {
-      if (frozen_) return held_.push_back(std::move(request));
-      Request seen{.method = request->method,
-                   .target = request->target,
-                   .body = request->body,
-                   .headers = request->headers,
-                   .client_name = request->client_name};
-      script_(std::move(seen), std::make_shared<Http1Reply>(std::move(request)));
-    });
+    TlsServerOptions tls{
+        .certificate = identity.certificate, .key = identity.key, .client_ca = options_.client_ca};
+    server_ = *HttpServer::listen(
+        loop_, {.port = port, .tls = tls}, [this](std::shared_ptr<ServerRequest> request) {
+          if (frozen_) return held_.push_back(std::move(request));
+          Request seen{.method = request->method,
+                       .target = request->target,
+                       .body = request->body,
+                       .headers = request->headers,
+                       .client_name = request->client_name};
+          script_(std::move(seen), std::make_shared<Http1Reply>(std::move(request)));
+        });
     port_ = server_->port();
   }
 
@@ -392,7 +410,8 @@ class Http1Server final : public WireServer {
 }  // namespace
 
 std::unique_ptr<WireServer> WireServer::start(Loop& loop, Options options, Script script) {
-  if (options.http2) return std::make_unique<Http2Server>(loop, std::move(options), std::move(script));
+  if (options.http2)
+    return std::make_unique<Http2Server>(loop, std::move(options), std::move(script));
   return std::make_unique<Http1Server>(loop, std::move(options), std::move(script));
 }
 

@@ -9,18 +9,20 @@
 
 namespace cadre::net {
 
-// A server whose every answer a test writes, piece by piece, over HTTP/2 or HTTP/1.1 and TLS: the way to show a
-// client what a bad network and a bad peer do. Runs on the test's own loop, on a free loopback port.
+// A server whose every answer a test writes, piece by piece, over HTTP/2 or HTTP/1.1 and TLS: the
+// way to show a client what a bad network and a bad peer do. Runs on the test's own loop, on a free
+// loopback port.
 class WireServer {
  public:
   struct Options {
     bool http2 = true;
-    std::uint32_t max_streams = 100;         // HTTP/2: what it tells its clients
+    std::uint32_t max_streams = 100;              // HTTP/2: what it tells its clients
     const CertificateAndKey* identity = nullptr;  // null: one that its own CA signs for 127.0.0.1
-    std::string client_ca = {};              // asks for client certificates that this CA signed
+    std::string client_ca = {};  // asks for client certificates that this CA signed
   };
 
-  // One answer in the making. What is not said is not sent: a reply that is kept and left alone hangs.
+  // One answer in the making. What is not said is not sent: a reply that is kept and left alone
+  // hangs.
   class Reply {
    public:
     virtual ~Reply() = default;
@@ -43,7 +45,7 @@ class WireServer {
   struct Request {
     std::string method, target, body;
     Headers headers;
-    std::string client_name;  // from its certificate
+    std::string client_name;     // from its certificate
     std::size_t connection = 0;  // which of the connections, from 1
   };
   using Script = Function<void(Request, std::shared_ptr<Reply>)>;
