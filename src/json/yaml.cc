@@ -44,6 +44,23 @@ struct Refused {
   std::string message;
 };
 
+// yaml-cpp makes single bytes of the escapes \N and \_ where U+0085 and U+00A0 are meant. The text
+// itself is UTF-8, so any other byte out of place is an escape too.
+std::string repairEscapes(const std::string& text) {
+  std::string out;
+  for (std::string_view rest = text; !rest.empty();) {
+    std::size_t length = utf8Length(rest);
+    if (length != 0) {
+      out.append(rest.substr(0, length));
+    } else {
+      bool known = rest[0] == '\x85' || rest[0] == '\xA0';
+      utf8Append(out, known ? static_cast<unsigned char>(rest[0]) : U'\uFFFD');
+    }
+    rest.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return out;
+}
+
 // A value that an alias may stand for, with what its copies cost.
 struct Anchored {
   Value value;
@@ -115,7 +132,7 @@ class YamlBuilder final : public YAML::EventHandler {
       frames_.back().merging = true;
       return;
     }
-    TaggedScalar resolved = resolveScalar(tag, text);
+    TaggedScalar resolved = resolveScalar(tag, repairEscapes(text));
     if (!resolved.error.empty())
       throw Refused{Code::InvalidArgument, positionOf(mark), resolved.error};
     scalar(mark, std::move(resolved.value), anchor);

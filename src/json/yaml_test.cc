@@ -47,6 +47,8 @@ TEST(Yaml, ReadsDocuments) {
        R"({"a":"x\n y\n","b":"z","c":"w\n\n","d":"f g\n"})"},
       {"a: |2\n   x\nb: |\n  1\n", R"({"a":" x\n","b":"1\n"})"},
       {"a: \"x\\n\\u00e9\\x41\"\nb: 'it''s'\n", R"({"a":"x\néA","b":"it's"})"},
+      {R"(a: "\N\_\L\P\e\0\x80\u00ff")",
+       "{\"a\":\"\u0085\u00a0\u2028\u2029\\u001b\\u0000\u0080\u00ff\"}"},
       {"? a\n: b\n", R"({"a":"b"})"},
       {"1: a\n1.5: b\ntrue: c\non: d\n", "f.yaml:4:1: duplicate key \"true\", already on line 3"},
       {"1: a\n1.5: b\ntrue: c\nno: d\n", R"({"1":"a","1.5":"b","false":"d","true":"c"})"},
