@@ -9,21 +9,24 @@ namespace {
 
 using Member = Object::Member;
 
-bool keyLess(const Member& a, const Member& b) { return a.first < b.first; }
-bool keyEqual(const Member& a, const Member& b) { return a.first == b.first; }
-
 // Sorts by key and keeps the last of equal keys.
 void normalize(std::vector<Member>& members) {
   // Strictly ascending already: what most writers of Kubernetes objects send.
-  auto unordered = [](const Member& a, const Member& b) { return !keyLess(a, b); };
+  auto unordered = [](const Member& a, const Member& b) { return a.first >= b.first; };
   if (std::adjacent_find(members.begin(), members.end(), unordered) == members.end()) return;
-  std::stable_sort(members.begin(), members.end(), keyLess);
-  auto kept = members.begin();
-  for (auto next = members.begin() + 1; next != members.end(); ++next) {
-    if (!keyEqual(*kept, *next)) ++kept;
-    if (kept != next) *kept = std::move(*next);
-  }
-  members.erase(kept + 1, members.end());
+  std::vector<Member*> order;
+  order.reserve(members.size());
+  for (Member& member : members) order.push_back(&member);
+  std::sort(order.begin(), order.end(), [](const Member* a, const Member* b) {
+    int compared = a->first.compare(b->first);
+    return compared != 0 ? compared < 0 : a < b;
+  });
+  std::vector<Member> sorted;
+  sorted.reserve(members.size());
+  for (std::size_t i = 0; i < order.size(); ++i)
+    if (i + 1 == order.size() || order[i]->first != order[i + 1]->first)
+      sorted.push_back(std::move(*order[i]));
+  members = std::move(sorted);
 }
 
 // True where the double is a whole number in the range of 64 bits, which it then gives exactly.

@@ -29,7 +29,7 @@ std::uint64_t mix(std::uint64_t bits) {
   return bits ^ (bits >> 31);
 }
 
-// Lines and columns count from one.
+// Lines and columns count from one, columns in bytes.
 struct Position {
   int line = 1;
   int column = 1;
@@ -43,6 +43,23 @@ struct Refused {
   Position at;
   std::string message;
 };
+
+// yaml-cpp makes single bytes of the escapes \N and \_ where U+0085 and U+00A0 are meant. The text
+// itself is UTF-8, so any other byte out of place is an escape too.
+std::string repairEscapes(const std::string& text) {
+  std::string out;
+  for (std::string_view rest = text; !rest.empty();) {
+    std::size_t length = utf8Length(rest);
+    if (length != 0) {
+      out.append(rest.substr(0, length));
+    } else {
+      bool known = rest[0] == '\x85' || rest[0] == '\xA0';
+      utf8Append(out, known ? static_cast<unsigned char>(rest[0]) : U'\uFFFD');
+    }
+    rest.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return out;
+}
 
 // A value that an alias may stand for, with what its copies cost.
 struct Anchored {
@@ -89,7 +106,8 @@ class DocumentStarts {
 // Builds the value of one document from yaml-cpp's events.
 class YamlBuilder final : public YAML::EventHandler {
  public:
-  YamlBuilder(DocumentStarts& starts, const Limits& limits) : starts_(starts), limits_(limits) {}
+  YamlBuilder(std::string_view text, DocumentStarts& starts, const Limits& limits)
+      : text_(text), starts_(starts), limits_(limits) {}
 
   Document take() {
     document_.lines.finish();
@@ -105,6 +123,7 @@ class YamlBuilder final : public YAML::EventHandler {
   void OnDocumentEnd() override {}
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    checkNull(mark);
     scalar(mark, Value(), anchor);
   }
 
@@ -115,7 +134,7 @@ class YamlBuilder final : public YAML::EventHandler {
       frames_.back().merging = true;
       return;
     }
-    TaggedScalar resolved = resolveScalar(tag, text);
+    TaggedScalar resolved = resolveScalar(tag, repairEscapes(text));
     if (!resolved.error.empty())
       throw Refused{Code::InvalidArgument, positionOf(mark), resolved.error};
     scalar(mark, std::move(resolved.value), anchor);
@@ -136,9 +155,9 @@ class YamlBuilder final : public YAML::EventHandler {
   }
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                       YAML::EmitterStyle::value) override {
+                       YAML::EmitterStyle::value style) override {
     checkTag(mark, tag, "seq");
-    open(mark, Kind::Sequence, anchor);
+    open(mark, Kind::Sequence, style, anchor);
   }
   void OnSequenceEnd() override {
     Frame frame = close();
@@ -146,9 +165,9 @@ class YamlBuilder final : public YAML::EventHandler {
   }
 
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                  YAML::EmitterStyle::value) override {
+                  YAML::EmitterStyle::value style) override {
     checkTag(mark, tag, "map");
-    open(mark, Kind::Mapping, anchor);
+    open(mark, Kind::Mapping, style, anchor);
   }
   void OnMapEnd() override {
     Frame frame = close();
@@ -160,6 +179,7 @@ class YamlBuilder final : public YAML::EventHandler {
 
   struct Frame {
     Kind kind;
+    bool block;  // by indentation, not in brackets
     YAML::Mark mark;
     YAML::anchor_t anchor;
     std::uint64_t path;
@@ -205,6 +225,23 @@ class YamlBuilder final : public YAML::EventHandler {
     throw Refused{Code::InvalidArgument, positionOf(mark), "unknown tag " + tag};
   }
 
+  // yaml-cpp fills in a null where something is missing: a line without a colon at the end of a
+  // mapping, which it then places on the key, and nothing between two commas.
+  void checkNull(const YAML::Mark& mark) const {
+    if (frames_.empty()) return;
+    const Frame& frame = frames_.back();
+    if (frame.kind == Kind::Mapping && frame.block && frame.in_member) {
+      Position at = positionOf(mark);
+      const Position& key = frame.positions.back();
+      if (at.line == key.line && at.column == key.column)
+        throw Refused{Code::InvalidArgument, at,
+                      "\"" + frame.members.back().first.substr(0, 80) + "\" has no colon after it"};
+    }
+    auto pos = static_cast<std::size_t>(mark.pos);
+    if (frame.kind == Kind::Sequence && !frame.block && pos < text_.size() && text_[pos] == ',')
+      throw Refused{Code::InvalidArgument, positionOf(mark), "there is nothing before this comma"};
+  }
+
   bool expectsKey() const {
     return !frames_.empty() && frames_.back().kind == Kind::Mapping && !frames_.back().in_member;
   }
@@ -247,7 +284,8 @@ class YamlBuilder final : public YAML::EventHandler {
     }
   }
 
-  void open(const YAML::Mark& mark, Kind kind, YAML::anchor_t anchor) {
+  void open(const YAML::Mark& mark, Kind kind, YAML::EmitterStyle::value style,
+            YAML::anchor_t anchor) {
     if (frames_.size() >= limits_.depth) tooDeep(mark);
     charge(mark, 1, 0);
     std::uint64_t path = 0;
@@ -255,7 +293,11 @@ class YamlBuilder final : public YAML::EventHandler {
       addLine(mark);
       path = pathOfNext();
     }
-    frames_.push_back({.kind = kind, .mark = mark, .anchor = anchor, .path = path});
+    frames_.push_back({.kind = kind,
+                       .block = style == YAML::EmitterStyle::Block,
+                       .mark = mark,
+                       .anchor = anchor,
+                       .path = path});
   }
 
   Frame close() {
@@ -353,6 +395,7 @@ class YamlBuilder final : public YAML::EventHandler {
     return Object(std::move(all));
   }
 
+  const std::string_view text_;
   DocumentStarts& starts_;
   const Limits limits_;
   Document document_;
@@ -389,30 +432,35 @@ class TextBuffer final : public std::streambuf {
   std::string_view tail_;
 };
 
+// The characters that YAML 1.1 allows.
+bool isAllowed(char32_t c) {
+  if (c < 0x20) return c == '\t' || c == '\n' || c == '\r';
+  if (c >= 0x7F && c < 0xA0) return c == 0x85;
+  return c != 0xFFFE && c != 0xFFFF;
+}
+
 // Throws Refused for what is no YAML text and would confuse yaml-cpp, which looks at bytes: text
-// that is not UTF-8, and control characters (it takes byte 4 for the end).
-// Collections in brackets are limited here because it holds all their tokens, a hundred bytes each,
-// before it tells of the first.
+// that is not UTF-8, control characters (it takes byte 4 for the end), and carriage returns alone,
+// which it takes for text. Collections in brackets are limited here because it holds all their
+// tokens, a hundred bytes each, before it tells of the first.
 void checkCharacters(std::string_view text, const Limits& limits) {
   Position at;
   std::size_t brackets = 0;
+  auto refuse = [&](Code code, std::string what) { throw Refused{code, at, std::move(what)}; };
   for (std::size_t i = 0; i < text.size();) {
-    auto c = static_cast<unsigned char>(text[i]);
-    std::size_t length = c < 0x80 ? 1 : utf8Length(text.substr(i));
-    if (length == 0) throw Refused{Code::InvalidArgument, at, "the text is not UTF-8"};
-    if ((c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7F)
-      throw Refused{Code::InvalidArgument, at, "control characters are not allowed"};
+    std::string_view rest = text.substr(i);
+    std::size_t length = utf8Length(rest);
+    if (length == 0) refuse(Code::InvalidArgument, "the text is not UTF-8");
+    char32_t c = utf8Decode(rest, length);
+    if (!isAllowed(c)) refuse(Code::InvalidArgument, "control characters are not allowed");
+    if (c == '\r' && !rest.starts_with("\r\n"))
+      refuse(Code::InvalidArgument, "a carriage return stands without a line feed");
     if ((c == '[' || c == '{' || c == ',') && ++brackets > limits.values)
-      throw Refused{
-          Code::ResourceExhausted, at,
-          "the text has more than " + std::to_string(limits.values) + " brackets and commas"};
+      refuse(Code::ResourceExhausted,
+             "the text has more than " + std::to_string(limits.values) + " brackets and commas");
     i += length;
-    if (c == '\n') {
-      ++at.line;
-      at.column = 1;
-    } else {
-      ++at.column;
-    }
+    at.column += static_cast<int>(length);
+    if (c == '\n') at = {at.line + 1, 1};
   }
 }
 
@@ -424,7 +472,7 @@ std::vector<Document> readWithTail(std::string_view text, std::string_view tail,
   std::istream stream(&buffer);
   YAML::Parser parser(stream);
   while (true) {
-    YamlBuilder builder(starts, limits);
+    YamlBuilder builder(text, starts, limits);
     if (!parser.HandleNextDocument(builder)) return documents;
     Document document = builder.take();
     if (!document.value.isNull()) documents.push_back(std::move(document));

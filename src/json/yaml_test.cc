@@ -47,7 +47,14 @@ TEST(Yaml, ReadsDocuments) {
        R"({"a":"x\n y\n","b":"z","c":"w\n\n","d":"f g\n"})"},
       {"a: |2\n   x\nb: |\n  1\n", R"({"a":" x\n","b":"1\n"})"},
       {"a: \"x\\n\\u00e9\\x41\"\nb: 'it''s'\n", R"({"a":"x\néA","b":"it's"})"},
+      {R"(a: "\N\_\L\P\e\0\x80\u00ff")",
+       "{\"a\":\"\u0085\u00a0\u2028\u2029\\u001b\\u0000\u0080\u00ff\"}"},
       {"? a\n: b\n", R"({"a":"b"})"},
+      {"? a\n? b\n: c\n", R"({"a":null,"b":"c"})"},
+      {"a:\nb: ~\nc:   # nothing\nd: null\n", R"({"a":null,"b":null,"c":null,"d":null})"},
+      {"a: &x\nb: !!str\nc: {d, e: , f: ~}\n",
+       R"({"a":null,"b":"","c":{"d":null,"e":null,"f":null}})"},
+      {"- [~, null, a,]\n-\n- x:\n", R"([[null,null,"a"],null,{"x":null}])"},
       {"1: a\n1.5: b\ntrue: c\non: d\n", "f.yaml:4:1: duplicate key \"true\", already on line 3"},
       {"1: a\n1.5: b\ntrue: c\nno: d\n", R"({"1":"a","1.5":"b","false":"d","true":"c"})"},
       {"a: &x {p: [1]}\nb: *x\n", R"({"a":{"p":[1]},"b":{"p":[1]}})"},
@@ -91,6 +98,11 @@ TEST(Yaml, SaysWhereAndWhy) {
       {"a: !!seq {b: c}\n", "f.yaml:1:4: tag !!seq does not fit here"},
       {"a: &x [*x]\n", "f.yaml:1:8: an anchor cannot contain itself"},
       {"c:\n  <<: 3\n", "f.yaml:2:7: a merge key (<<) takes a mapping or a list of mappings"},
+      {"a: 1\nreplicas 3\n", "f.yaml:2:1: \"replicas 3\" has no colon after it"},
+      {"a: [é, 1,, 2]\n", "f.yaml:1:11: there is nothing before this comma"},
+      {"a: [,]\n", "f.yaml:1:5: there is nothing before this comma"},
+      {"a: 1\rb: 2\r", "f.yaml:1:5: a carriage return stands without a line feed"},
+      {"a: \uffff\n", "f.yaml:1:4: control characters are not allowed"},
       {"{a: 1\n", "f.yaml:2:1: end of map flow not found"},
       {",", "f.yaml:1:1: unexpected text after the end of the document"},
       {"\"a\" \"b\"", "f.yaml:1:5: unexpected text after the end of the document"},
@@ -101,9 +113,9 @@ TEST(Yaml, SaysWhereAndWhy) {
   };
   for (const Case& c : cases) EXPECT_EQ(read(c.text), c.message) << c.text;
   // yaml-cpp's own words, our position
-  for (std::string_view text :
-       {"a: b: c\n", "a: *nope\n", "a: [1\n", "a: \"x\n", "a: 'x\n\n", "a: \"x\n  ", "\"", "a: '",
-        "a: @x\n", "a: - b\n", "a: 1\n b: 2\n", "\t- a\n", "{a: 1]"}) {
+  for (std::string_view text : {"a: b: c\n", "a: *nope\n", "a: [1\n", "a: \"x\n", "a: 'x\n\n",
+                                "a: \"x\n  ", "\"", "a: '", "a: @x\n", "a: - b\n", "a: 1\n b: 2\n",
+                                "\t- a\n", "a:\n\tb: 1\n", "a:\n  b: 1\n\tc: 2\n", "{a: 1]"}) {
     EXPECT_EQ(codeOf(text), Code::InvalidArgument) << text;
     EXPECT_TRUE(read(text).starts_with("f.yaml:")) << read(text);
   }
