@@ -215,7 +215,8 @@ class Section {
   Result<std::string> path(std::string_view field) const {
     CADRE_LET(std::string path, text(field));
     if (path.empty()) return path;
-    if (path.find('\0') != std::string::npos) return bad(field, "is not a path");
+    if (hasControlCharacter(path))
+      return bad(field, "has a control character in it, so it is not a path");
     return resolvePath(path, file_->path);
   }
   // The contents of a file that the field names.
@@ -255,8 +256,11 @@ std::vector<std::string> namesOf(const Sections& sections) {
   return out;
 }
 
-// Several files as one.
+// Several files as one. Moved but not copied: the sections point into the files.
 struct Kubeconfig {
+  Kubeconfig() = default;
+  Kubeconfig(Kubeconfig&&) = default;
+
   std::deque<File> files;  // those that exist and are not empty
   Sections clusters, users, contexts;
   std::string current_context;
@@ -568,6 +572,8 @@ Result<Impersonation> readImpersonation(const Section& user) {
   if (user.has("as-user-extra")) {
     CADRE_LET(Section extra, user.section("as-user-extra"));
     for (const auto& [key, values] : user["as-user-extra"].object()) {
+      if (hasControlCharacter(key))
+        return user.bad("as-user-extra", "has a control character in a key");
       CADRE_LET(auto texts, extra.texts(key));
       out.extra.emplace(key, std::move(texts));
     }
@@ -576,10 +582,8 @@ Result<Impersonation> readImpersonation(const Section& user) {
     return user.bad("as", "is missing beside as-uid, as-groups or as-user-extra; name the user");
   bool broken = hasControlCharacter(out.user) || hasControlCharacter(out.uid);
   for (const std::string& group : out.groups) broken = broken || hasControlCharacter(group);
-  for (const auto& [key, values] : out.extra) {
-    broken = broken || hasControlCharacter(key);
+  for (const auto& [key, values] : out.extra)
     for (const std::string& value : values) broken = broken || hasControlCharacter(value);
-  }
   if (broken) return user.bad("as", "or what goes with it has a control character in it");
   return out;
 }
