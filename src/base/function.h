@@ -20,9 +20,9 @@ class Function<R(Args...)> {
 
   template <class F>
     requires(!std::is_same_v<std::remove_cvref_t<F>, Function> &&
-             std::is_invocable_r_v<R, std::remove_cvref_t<F>&, Args...>)
+             std::is_invocable_r_v<R, std::decay_t<F>&, Args...>)
   Function(F&& callable)  // NOLINT: a lambda is written where a Function is expected
-      : callable_(std::make_unique<Holder<std::remove_cvref_t<F>>>(std::forward<F>(callable))) {}
+      : callable_(std::make_unique<Holder<std::decay_t<F>>>(std::forward<F>(callable))) {}
 
   R operator()(Args... args) const { return callable_->call(std::forward<Args>(args)...); }
   explicit operator bool() const { return callable_ != nullptr; }
