@@ -367,7 +367,7 @@ bool LabelSelector::Requirement::matches(const json::Object& labels) const {
 
 LabelSelector::LabelSelector(std::vector<Requirement> requirements)
     : requirements_(std::move(requirements)) {
-  std::ranges::stable_sort(requirements_, {}, &Requirement::key);
+  std::ranges::sort(requirements_);
 }
 
 Result<LabelSelector> LabelSelector::parse(std::string_view text) {

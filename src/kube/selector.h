@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,7 +22,7 @@ class LabelSelector {
     std::vector<std::string> values;  // sorted, each once; one for all but In and NotIn
 
     bool matches(const json::Object& labels) const;
-    bool operator==(const Requirement&) const = default;
+    auto operator<=>(const Requirement&) const = default;
   };
 
   LabelSelector() = default;  // everything
@@ -40,7 +41,7 @@ class LabelSelector {
   bool matches(const json::Object& labels) const;
   bool matchesEverything() const { return requirements_.empty(); }
 
-  // The canonical text form, which parse() takes: requirements by key, values sorted, == as =.
+  // The canonical text form, which parse() takes: requirements and values sorted, == as =.
   std::string text() const;
   const std::vector<Requirement>& requirements() const { return requirements_; }
 
@@ -49,7 +50,7 @@ class LabelSelector {
  private:
   explicit LabelSelector(std::vector<Requirement> requirements);
 
-  std::vector<Requirement> requirements_;  // sorted by key
+  std::vector<Requirement> requirements_;  // sorted
 };
 
 // Which objects are meant, by the values of fields: "metadata.name=x,spec.nodeName!=y". All terms

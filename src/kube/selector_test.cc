@@ -17,7 +17,8 @@ struct Forms {
   const char *text, *canonical;
 };
 
-// The canonical forms are those of labels.Parse in k8s.io/apimachinery 0.34, but for "==".
+// The canonical forms are those of labels.Parse in k8s.io/apimachinery 0.34, but for "==" and the
+// order of requirements on one key.
 TEST(LabelSelector, TextForms) {
   for (const Forms& c : {
            Forms{"", ""},
@@ -57,6 +58,7 @@ TEST(LabelSelector, TextForms) {
            {"b=c,a=d", "a=d,b=c"},
            {"a,a", "a,a"},
            {"a=b,a=c", "a=b,a=c"},
+           {"a=c,a=b", "a=b,a=c"},
            {"x=a,x in (b)", "x=a,x in (b)"},
            {"example.com/x=y", "example.com/x=y"},
            {"A.b_c-d=E.f_g-h", "A.b_c-d=E.f_g-h"},
