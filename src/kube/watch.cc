@@ -14,7 +14,8 @@ struct Watcher::State : std::enable_shared_from_this<Watcher::State> {
         options(std::move(options)),
         random(random),
         handler(std::move(handler)),
-        backoff(this->options.backoff, random) {}
+        backoff(this->options.backoff, random),
+        streaming_lists(this->options.stream_lists) {}
 
   Client& client;
   const WatcherOptions options;
@@ -22,7 +23,7 @@ struct Watcher::State : std::enable_shared_from_this<Watcher::State> {
   WatchHandler handler;
   Backoff backoff;
 
-  bool streaming_lists = true;  // until the server shows that it has none
+  bool streaming_lists;  // until the server shows that it has none
   bool synced = false;
   std::string version;  // where to resume; empty: from the beginning
   std::string continue_token;

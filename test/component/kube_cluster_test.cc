@@ -1,0 +1,446 @@
+// The client against a real kube-apiserver: what it relies on, and what it promises when that
+// server dies. tools/test starts the server and says where it is:
+//   CADRE_TEST_KUBECONFIG  its kubeconfig
+//   CADRE_TEST_CLUSTER     its name for tools/cluster, to stop and start its parts
+//   CADRE_CLUSTER_TOOL     tools/cluster itself
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include <unistd.h>
+
+#include "base/format.h"
+#include "json/parse.h"
+#include "kube/client.h"
+#include "kube/discovery.h"
+#include "kube/watch.h"
+#include "net/process.h"
+
+namespace cadre::kube {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+constexpr Duration kSoon = 60s;
+
+const Resource kConfigMaps{.version = "v1", .plural = "configmaps", .kind = "ConfigMap"};
+const Resource kNamespaces{
+    .version = "v1", .plural = "namespaces", .kind = "Namespace", .namespaced = false};
+const Resource kDeployments{
+    .group = "apps", .version = "v1", .plural = "deployments", .kind = "Deployment"};
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  if (!value) {
+    ADD_FAILURE()
+        << name << " is not set: run this by tools/test, which starts the API server that it needs";
+    return "";
+  }
+  return value;
+}
+
+json::Value configMap(std::string_view ns, std::string_view name, json::Object data,
+                      json::Object labels = {}) {
+  json::Object metadata{{"name", name}, {"namespace", ns}};
+  if (!labels.empty()) metadata.set("labels", std::move(labels));
+  return json::Object{{"apiVersion", "v1"},
+                      {"kind", "ConfigMap"},
+                      {"metadata", std::move(metadata)},
+                      {"data", std::move(data)}};
+}
+
+json::Value deployment(std::string_view ns, std::string_view name) {
+  return *json::parse(format(
+      R"({{"apiVersion":"apps/v1","kind":"Deployment","metadata":{{"name":"{1}","namespace":"{0}"}},
+    "spec":{{"replicas":1,"selector":{{"matchLabels":{{"app":"{1}"}}}},"template":{{"metadata":{{"labels":{{"app":"{1}"}}}},
+    "spec":{{"containers":[{{"name":"main","image":"main:1"}}]}}}}}}}})",
+      ns, name));
+}
+
+class KubeClusterTest : public testing::Test {
+ protected:
+  net::Loop loop;
+  Random random{7};
+  std::unique_ptr<Client> client;
+  std::string ns;
+
+  std::unique_ptr<Client> connect(const std::string& context = {}) {
+    auto config = loadConfig(
+        {.kubeconfig = environment("CADRE_TEST_KUBECONFIG"), .context = context, .env = {}});
+    EXPECT_TRUE(config) << config.error().text();
+    auto made = Client::connect(loop, *config);
+    EXPECT_TRUE(made) << made.error().text();
+    return *std::move(made);
+  }
+
+  void SetUp() override {
+    client = connect();
+    static int count = 0;
+    ns = format("test-{}-{}", ::getpid(), ++count);
+    must([&](auto done) {
+      return client->create(kNamespaces,
+                            json::Object{{"apiVersion", "v1"},
+                                         {"kind", "Namespace"},
+                                         {"metadata", json::Object{{"name", ns}}}},
+                            {}, std::move(done));
+    });
+  }
+
+  template <class Start>
+  Result<json::Value> run(Start start) {
+    return net::await<json::Value>(loop, std::move(start), kSoon);
+  }
+  template <class Start>
+  json::Value must(Start start) {
+    auto result = run(std::move(start));
+    EXPECT_TRUE(result) << result.error().text();
+    return result ? *std::move(result) : json::Value();
+  }
+  json::Value create(const Resource& resource, const json::Value& object) {
+    return must([&](auto done) { return client->create(resource, object, {}, std::move(done)); });
+  }
+  std::vector<json::Value> list(ListOptions options) {
+    auto items = net::await<std::vector<json::Value>>(
+        loop,
+        [&](auto done) { return client->list(kConfigMaps, std::move(options), std::move(done)); },
+        kSoon);
+    EXPECT_TRUE(items) << items.error().text();
+    return items ? *std::move(items) : std::vector<json::Value>();
+  }
+  // tools/cluster, while the loop goes on.
+  void cluster(std::vector<std::string> words, bool& done) {
+    words.insert(words.begin(), environment("CADRE_CLUSTER_TOOL"));
+    words.insert(words.end(), {"--name", environment("CADRE_TEST_CLUSTER")});
+    running_ =
+        net::runProcess(loop, {.argv = words, .env = net::currentEnvironment(), .timeout = 120s},
+                        [&done, words](Result<net::ProcessResult> result) {
+                          done = true;
+                          ASSERT_TRUE(result) << result.error().text();
+                          EXPECT_EQ(result->exit_code, 0) << words[1] << ": " << result->errors;
+                        });
+  }
+
+ private:
+  Pending running_;
+};
+
+TEST_F(KubeClusterTest, WritesReadsAndDeletes) {
+  json::Value made = create(kConfigMaps, configMap(ns, "a", {{"k", "1"}}));
+  EXPECT_FALSE(uid(made).empty());
+  json::Value got =
+      must([&](auto done) { return client->get(kConfigMaps, {ns, "a"}, std::move(done)); });
+  EXPECT_EQ(got["data"]["k"].string(), "1");
+
+  got["data"]["k"] = "2";
+  json::Value updated =
+      must([&](auto done) { return client->update(kConfigMaps, got, {}, std::move(done)); });
+  auto stale =
+      run([&](auto done) { return client->update(kConfigMaps, got, {}, std::move(done)); });
+  ASSERT_FALSE(stale);
+  EXPECT_EQ(stale.error().code, Code::Conflict);
+  EXPECT_EQ(stale.error().reason, "Conflict");
+
+  auto again = run([&](auto done) {
+    return client->create(kConfigMaps, configMap(ns, "a", {}), {}, std::move(done));
+  });
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().code, Code::AlreadyExists);
+
+  auto other = run([&](auto done) {
+    return client->remove(kConfigMaps, {ns, "a"}, {.uid = "another"}, std::move(done));
+  });
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code, Code::Conflict);
+  must([&](auto done) {
+    return client->remove(kConfigMaps, {ns, "a"}, {.uid = std::string(uid(made))}, std::move(done));
+  });
+  auto missing =
+      run([&](auto done) { return client->get(kConfigMaps, {ns, "a"}, std::move(done)); });
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code, Code::NotFound);
+  EXPECT_EQ(missing.error().text(), "configmaps \"a\" not found");
+}
+
+TEST_F(KubeClusterTest, PatchesInFourWays) {
+  create(kDeployments, deployment(ns, "web"));
+  ObjectKey web{ns, "web"};
+  auto patch = [&](PatchType type, std::string_view text, WriteOptions options = {}) {
+    return must([&](auto done) {
+      return client->patch(kDeployments, web, type, *json::parse(text), options, std::move(done));
+    });
+  };
+  EXPECT_EQ(patch(PatchType::Json,
+                  R"([{"op":"replace","path":"/spec/replicas","value":2}])")["spec"]["replicas"]
+                .integer(),
+            2);
+  EXPECT_EQ(patch(PatchType::Merge, R"({"spec":{"replicas":3}})")["spec"]["replicas"].integer(), 3);
+  json::Value strategic =
+      patch(PatchType::Strategic,
+            R"({"spec":{"template":{"spec":{"containers":[{"name":"side","image":"side:1"}]}}}})");
+  EXPECT_THAT(strategic["spec"]["template"]["spec"]["containers"].array(), SizeIs(2));
+  json::Value applied = patch(
+      PatchType::Apply,
+      format(
+          R"({{"apiVersion":"apps/v1","kind":"Deployment","metadata":{{"name":"web","namespace":"{}"}},"spec":{{"replicas":4}}}})",
+          ns),
+      {.force = true});
+  EXPECT_EQ(applied["spec"]["replicas"].integer(), 4);
+  json::Value status =
+      patch(PatchType::Merge, R"({"status":{"observedGeneration":9}})", {.subresource = "status"});
+  EXPECT_EQ(status["status"]["observedGeneration"].integer(), 9);
+}
+
+TEST_F(KubeClusterTest, ApplyConflictsAreData) {
+  json::Value mine = configMap(ns, "a", {{"k", "mine"}});
+  must([&](auto done) {
+    return client->apply(kConfigMaps, mine, {.field_manager = "one"}, std::move(done));
+  });
+  json::Value yours = configMap(ns, "a", {{"k", "yours"}});
+  auto conflict = run([&](auto done) {
+    return client->apply(kConfigMaps, yours, {.field_manager = "two"}, std::move(done));
+  });
+  ASSERT_FALSE(conflict);
+  EXPECT_EQ(conflict.error().code, Code::Conflict);
+  ASSERT_THAT(conflict.error().details, SizeIs(1));
+  EXPECT_EQ(conflict.error().details[0].reason, "FieldManagerConflict");
+  EXPECT_EQ(conflict.error().details[0].field, ".data.k");
+  EXPECT_THAT(conflict.error().details[0].message, HasSubstr("\"one\""));
+  json::Value forced = must([&](auto done) {
+    return client->apply(kConfigMaps, yours, {.field_manager = "two", .force = true},
+                         std::move(done));
+  });
+  EXPECT_EQ(forced["data"]["k"].string(), "yours");
+}
+
+TEST_F(KubeClusterTest, InvalidObjectsNameTheirFields) {
+  json::Value bad = deployment(ns, "web");
+  bad["spec"]["replicas"] = -1;
+  auto refused =
+      run([&](auto done) { return client->create(kDeployments, bad, {}, std::move(done)); });
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::InvalidArgument);
+  ASSERT_THAT(refused.error().details, SizeIs(1));
+  EXPECT_EQ(refused.error().details[0].field, "spec.replicas");
+}
+
+TEST_F(KubeClusterTest, BothWaysToLogIn) {
+  for (std::string context : {"admin", "admin-cert"}) {
+    auto other = connect(context);
+    auto version = net::await<json::Value>(
+        loop, [&](auto done) { return serverVersion(*other, std::move(done)); }, kSoon);
+    ASSERT_TRUE(version) << context << ": " << version.error().text();
+    EXPECT_EQ((*version)["major"].string(), "1");
+  }
+  Config config = client->config();
+  config.token = "wrong";
+  auto stranger = *Client::connect(loop, config);
+  auto refused = net::await<json::Value>(
+      loop, [&](auto done) { return stranger->get(kConfigMaps, {ns, "a"}, std::move(done)); },
+      kSoon);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::Unauthenticated);
+}
+
+TEST_F(KubeClusterTest, Discovers) {
+  auto discovery = net::await<Discovery>(
+      loop, [&](auto done) { return Discovery::load(*client, std::move(done)); }, kSoon);
+  ASSERT_TRUE(discovery) << discovery.error().text();
+  const ServedResource* deployments = discovery->named("deploy");
+  ASSERT_TRUE(deployments);
+  EXPECT_EQ(deployments->resource, kDeployments);
+  EXPECT_THAT(deployments->subresources, testing::Contains("scale"));
+  EXPECT_EQ(discovery->named("cm")->resource, kConfigMaps);
+  EXPECT_EQ(discovery->named("ns")->resource, kNamespaces);
+  EXPECT_EQ(discovery->named("leases.coordination.k8s.io")->resource.kind, "Lease");
+}
+
+TEST_F(KubeClusterTest, ListsInPages) {
+  for (int i = 0; i < 7; ++i)
+    create(kConfigMaps, configMap(ns, format("c{}", i), {}, {{"odd", i % 2 ? "yes" : "no"}}));
+  EXPECT_THAT(list({.select = {.ns = ns}, .page = 2}), SizeIs(7));
+  EXPECT_THAT(list({.select = {.ns = ns, .labels = "odd=yes"}, .page = 2}), SizeIs(3));
+  EXPECT_THAT(list({.select = {.ns = ns, .fields = "metadata.name=c3"}}), SizeIs(1));
+  EXPECT_TRUE(list({.select = {.ns = ns}})[0]["metadata"]["managedFields"].isNull());
+}
+
+TEST_F(KubeClusterTest, MirrorsByStreamAndByPages) {
+  for (int i = 0; i < 5; ++i) create(kConfigMaps, configMap(ns, format("c{}", i), {}));
+  for (bool stream : {true, false}) {
+    std::vector<std::string> seen;
+    Mirror mirror(
+        *client, {.resource = kConfigMaps, .select = {.ns = ns}, .stream_lists = stream, .page = 2},
+        random, [&](const Mirror::Change& change) {
+          seen.push_back(format("{}{}",
+                                change.type == EventType::Added     ? "+"
+                                : change.type == EventType::Deleted ? "-"
+                                                                    : "~",
+                                name(*change.object)));
+        });
+    ASSERT_TRUE(loop.runUntil([&] { return mirror.synced(); }, kSoon));
+    EXPECT_THAT(seen, ElementsAre("+c0", "+c1", "+c2", "+c3", "+c4"));
+    seen.clear();
+    create(kConfigMaps, configMap(ns, "extra", {}));
+    must([&](auto done) {
+      return client->patch(kConfigMaps, {ns, "extra"}, PatchType::Merge,
+                           json::Object{{"data", json::Object{{"x", "y"}}}}, {}, std::move(done));
+    });
+    must(
+        [&](auto done) { return client->remove(kConfigMaps, {ns, "extra"}, {}, std::move(done)); });
+    ASSERT_TRUE(loop.runUntil([&] { return seen.size() == 3; }, kSoon));
+    EXPECT_THAT(seen, ElementsAre("+extra", "~extra", "-extra"));
+  }
+}
+
+// Writes with several requests in flight and keeps count of what the server has acknowledged.
+class Writer {
+ public:
+  Writer(Client& client, std::string ns, int count, int in_flight)
+      : client_(client), ns_(std::move(ns)), count_(count) {
+    for (int i = 0; i < in_flight; ++i) next();
+  }
+  bool done() const { return acknowledged_ == count_; }
+  int acknowledged() const { return acknowledged_; }
+  int failures() const { return failures_; }
+
+ private:
+  void next() {
+    if (started_ < count_) write(started_++);
+  }
+  void write(int number) {
+    calls_[number] = client_.create(
+        kConfigMaps, configMap(ns_, format("w{}", number), {{"n", std::to_string(number)}}), {},
+        [this, number](Result<json::Value> result) {
+          // A lost answer may belong to a write that happened: then it exists already.
+          if (result || result.error().code == Code::AlreadyExists) {
+            ++acknowledged_;
+            return next();
+          }
+          ++failures_;
+          retries_[number] = client_.scheduler().after(50ms, [this, number] { write(number); });
+        });
+  }
+
+  Client& client_;
+  std::string ns_;
+  int count_, started_ = 0, acknowledged_ = 0, failures_ = 0;
+  std::map<int, Pending> calls_, retries_;
+};
+
+TEST_F(KubeClusterTest, FiveHundredWatchesStayOpenWhileWritesFlow) {
+  // Each on one name, as single objects are watched in earnest. (A server that is short of CPU
+  // drops watchers that share a namespace by labels: it has to show each of them every event.)
+  constexpr int kWatches = 500, kWrites = 1000;
+  struct Seen {
+    std::multiset<std::string> names;
+    std::string ended;  // why, if it did
+  };
+  std::vector<Seen> seen(kWatches);
+  std::vector<Pending> watches;
+  std::string from;
+  {
+    auto page = net::await<ListPage>(
+        loop,
+        [&](auto done) {
+          return client->listPage(
+              kConfigMaps, {.select = {.ns = ns}}, [](auto) {}, std::move(done));
+        },
+        kSoon);
+    ASSERT_TRUE(page);
+    from = page->resource_version;
+  }
+  for (int i = 0; i < kWatches; ++i)
+    watches.push_back(client->watch(
+        kConfigMaps,
+        {.select = {.ns = ns, .fields = format("metadata.name=w{}", i)}, .resource_version = from},
+        [&seen, i](EventType type, json::Value object) {
+          if (type == EventType::Added) seen[i].names.insert(std::string(name(object)));
+        },
+        [&seen, i](Result<> result) {
+          seen[i].ended = result ? "by the server" : result.error().text();
+        }));
+
+  Writer writer(*client, ns, kWrites, 16);
+  ASSERT_TRUE(loop.runUntil([&] { return writer.done(); }, 120s)) << writer.acknowledged();
+  auto events = [&] {
+    std::size_t count = 0;
+    for (const Seen& one : seen) count += one.names.size();
+    return count;
+  };
+  EXPECT_TRUE(loop.runUntil([&] { return events() >= kWatches; }, kSoon)) << events();
+  EXPECT_EQ(events(), static_cast<std::size_t>(kWatches));
+  EXPECT_EQ(writer.failures(), 0);
+  for (int i = 0; i < kWatches; ++i) {
+    EXPECT_EQ(seen[i].ended, "") << i;
+    EXPECT_EQ(seen[i].names, std::multiset<std::string>{format("w{}", i)});
+  }
+}
+
+TEST_F(KubeClusterTest, KillingTheServerLosesAndDoublesNothing) {
+  constexpr int kWrites = 1500, kMirrors = 20;
+  struct Watching {
+    std::map<std::string, int> added, deleted;
+    std::set<std::string> versions;  // each change is told once
+    int doubled = 0;
+    std::unique_ptr<Mirror> mirror;
+  };
+  std::vector<Watching> watching(kMirrors);
+  for (Watching& one : watching)
+    one.mirror = std::make_unique<Mirror>(
+        *client,
+        WatcherOptions{.resource = kConfigMaps,
+                       .select = {.ns = ns},
+                       .backoff = {.first = 50ms, .limit = 500ms}},
+        random, [&one](const Mirror::Change& change) {
+          std::string key(name(*change.object));
+          if (change.type == EventType::Added) ++one.added[key];
+          if (change.type == EventType::Deleted) ++one.deleted[key];
+          if (change.type != EventType::Deleted &&
+              !one.versions.insert(std::string(resourceVersion(*change.object))).second)
+            ++one.doubled;
+        });
+  ASSERT_TRUE(loop.runUntil(
+      [&] {
+        for (Watching& one : watching)
+          if (!one.mirror->synced()) return false;
+        return true;
+      },
+      kSoon));
+
+  Writer writer(*client, ns, kWrites, 16);
+  for (int round = 1; round <= 3; ++round) {
+    ASSERT_TRUE(loop.runUntil([&] { return writer.acknowledged() >= round * kWrites / 4; }, 120s));
+    bool stopped = false, started = false;
+    cluster({"stop", "kube-apiserver", "--kill"}, stopped);
+    ASSERT_TRUE(loop.runUntil([&] { return stopped; }, 120s));
+    cluster({"start", "kube-apiserver"}, started);
+    ASSERT_TRUE(loop.runUntil([&] { return started; }, 120s));
+  }
+  ASSERT_TRUE(loop.runUntil([&] { return writer.done(); }, 240s)) << writer.acknowledged();
+  EXPECT_GT(writer.failures(), 0) << "the server was killed, and no write noticed";
+
+  auto complete = [&] {
+    for (Watching& one : watching)
+      if (one.mirror->objects().size() < kWrites) return false;
+    return true;
+  };
+  EXPECT_TRUE(loop.runUntil(complete, kSoon));
+  std::vector<json::Value> truth = list({.select = {.ns = ns}});
+  EXPECT_THAT(truth, SizeIs(kWrites));
+  for (Watching& one : watching) {
+    EXPECT_EQ(one.doubled, 0);
+    EXPECT_TRUE(one.deleted.empty());
+    EXPECT_THAT(one.added, SizeIs(kWrites));
+    for (const auto& [key, times] : one.added) EXPECT_EQ(times, 1) << key;
+    for (const json::Value& object : truth) {
+      auto held = one.mirror->find(ObjectKey::of(object));
+      ASSERT_TRUE(held);
+      EXPECT_EQ(resourceVersion(*held), resourceVersion(object));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cadre::kube
