@@ -1,0 +1,33 @@
+# The tasks of this project; `make` alone lists them. The work is done by the programs in tools/.
+.PHONY: help build test check format bench soak clean
+MAKEFLAGS += --no-print-directory
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+build:  ## install what is missing and build everything (preset dev)
+	@tools/install build
+	@tools/test --build-only
+
+test:  ## install what is missing, build, run every test; the last line has the counts
+	@tools/install build
+	@tools/test
+
+check:  ## before a commit: format, include walls, clang-tidy on changed files, unit tests
+	@tools/install build check
+	@tools/check
+
+format:  ## put every C++ file into the project's format
+	@tools/install check
+	@tools/check --fix-format
+
+bench:  ## the benchmarks, each as a ratio against its peer and its limit
+	@tools/install build
+	@bench/run
+
+soak:  ## the long ones: sanitizers, fuzzers, a fresh machine (SOAK_SECONDS for each fuzzer)
+	@tools/install build check fresh
+	@tools/soak
+
+clean:  ## remove what was built here; parts of the test cluster are kept in the user's cache
+	rm -rf build
