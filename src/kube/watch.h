@@ -27,7 +27,8 @@ struct WatcherOptions {
   Resource resource;
   Selection select = {};
   bool drop_managed_fields = true;
-  std::size_t page = 500;  // where the server does not stream initial lists
+  bool stream_lists = true;  // where the server can; else, and when false, in pages
+  std::size_t page = 500;
   // A server that takes a streaming list but never ends it (it does not know the option) is found
   // out by this.
   Duration quiet_limit = 10s;
