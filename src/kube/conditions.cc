@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
+#include "base/format.h"
 #include "base/strings.h"
 #include "kube/names.h"
 
@@ -71,14 +70,14 @@ Result<bool> setCondition(json::Array& conditions, const Condition& condition, T
     return invalid("the condition type " + *problem);
   if (!isCamelCase(condition.reason))
     return invalid(
-        fmt::format("the condition {} has the reason {}, which is not CamelCase: write one or more "
-                    "words without spaces, such as WaitingForModel",
-                    condition.type, inQuotes(condition.reason)));
+        format("the condition {} has the reason {}, which is not CamelCase: write one or more "
+               "words without spaces, such as WaitingForModel",
+               condition.type, inQuotes(condition.reason)));
   if (condition.reason.size() > kMaxConditionReason)
     return invalid(
-        fmt::format("the condition {} has a reason of {} characters, at most {} are "
-                    "allowed: put the details into the message",
-                    condition.type, condition.reason.size(), kMaxConditionReason));
+        format("the condition {} has a reason of {} characters, at most {} are "
+               "allowed: put the details into the message",
+               condition.type, condition.reason.size(), kMaxConditionReason));
 
   auto of_type = [&](const json::Value& value) { return isOfType(value, condition.type); };
   auto place = std::ranges::find_if(conditions, of_type);

@@ -4,8 +4,7 @@
 #include <limits>
 #include <optional>
 
-#include <fmt/format.h>
-
+#include "base/format.h"
 #include "base/strings.h"
 #include "json/write.h"
 #include "kube/names.h"
@@ -23,11 +22,10 @@ constexpr std::string_view kDecimalSuffixes[] = {"n", "u", "m", "", "k", "M", "G
 constexpr std::string_view kBinarySuffixes[] = {"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"};
 
 Error bad(std::string_view text, std::string_view why) {
-  return Error{
-      .code = Code::InvalidArgument,
-      .message = fmt::format("{} is not a quantity: {}; write a number with a suffix, such "
-                             "as 500m, 2, 1.5Gi or 1e3",
-                             inQuotes(text), why)};
+  return Error{.code = Code::InvalidArgument,
+               .message = format("{} is not a quantity: {}; write a number with a suffix, such "
+                                 "as 500m, 2, 1.5Gi or 1e3",
+                                 inQuotes(text), why)};
 }
 
 bool isDigit(char c) { return c >= '0' && c <= '9'; }
@@ -127,8 +125,7 @@ std::int64_t roundedAway(Int128 nanos, Int128 unit) {
 }  // namespace
 
 Result<Quantity> Quantity::parse(std::string_view text) {
-  if (text.size() > kMaxText)
-    return bad(text, fmt::format("it is longer than {} characters", kMaxText));
+  if (text.size() > kMaxText) return bad(text, format("it is longer than {} characters", kMaxText));
   std::string_view rest = text;
   bool negative = rest.starts_with('-');
   if (negative || rest.starts_with('+')) rest.remove_prefix(1);
@@ -140,9 +137,9 @@ Result<Quantity> Quantity::parse(std::string_view text) {
   if (whole.empty() && fraction.empty()) return bad(text, "it does not start with a number");
   auto scale = readSuffix(rest);
   if (!scale)
-    return bad(text, fmt::format("after the number comes {}, which is none of n, u, m, k, M, G, T, "
-                                 "P, E, Ki, Mi, Gi, Ti, Pi, Ei or an exponent",
-                                 inQuotes(rest)));
+    return bad(text, format("after the number comes {}, which is none of n, u, m, k, M, G, T, "
+                            "P, E, Ki, Mi, Gi, Ti, Pi, Ei or an exponent",
+                            inQuotes(rest)));
   while (fraction.ends_with('0')) fraction.remove_suffix(1);
   std::optional<Int128> nanos;
   if (scale->binary) {
@@ -153,7 +150,7 @@ Result<Quantity> Quantity::parse(std::string_view text) {
                          static_cast<std::int64_t>(whole.size()) + scale->decimal);
   }
   if (!nanos || *nanos > kMaxNanos)
-    return bad(text, fmt::format("it is beyond {}", std::numeric_limits<std::int64_t>::max()));
+    return bad(text, format("it is beyond {}", std::numeric_limits<std::int64_t>::max()));
   Style style = scale->exponent ? Style::Exponent : Style::Decimal;
   if (scale->binary && *nanos >= kNano) style = Style::Binary;
   return Quantity(negative ? -*nanos : *nanos, style);
@@ -164,15 +161,15 @@ Result<Quantity> Quantity::fromJson(const json::Value& value) {
   if (value.isNumber()) return parse(json::write(value));
   return Error{
       .code = Code::InvalidArgument,
-      .message = fmt::format("a quantity must be a string or a number, not {}", value.typeName())};
+      .message = format("a quantity must be a string or a number, not {}", value.typeName())};
 }
 
 Result<Quantity> Quantity::add(const Quantity& other) const {
   Int128 sum = nanos_ + other.nanos_;
   if (sum > kMaxNanos || sum < -kMaxNanos)
     return Error{.code = Code::InvalidArgument,
-                 .message = fmt::format("the sum of {} and {} is beyond {}", text(), other.text(),
-                                        std::numeric_limits<std::int64_t>::max())};
+                 .message = format("the sum of {} and {} is beyond {}", text(), other.text(),
+                                   std::numeric_limits<std::int64_t>::max())};
   return Quantity(sum, nanos_ == 0 ? other.style_ : style_);
 }
 
@@ -190,7 +187,7 @@ std::string Quantity::text() const {
   for (; number % 1000 == 0; ++suffix) number /= 1000;
   if (style_ != Style::Exponent) return digitsOf(number) + std::string(kDecimalSuffixes[suffix]);
   int exponent = static_cast<int>(suffix) * 3 - 9;
-  return exponent == 0 ? digitsOf(number) : fmt::format("{}e{}", digitsOf(number), exponent);
+  return exponent == 0 ? digitsOf(number) : format("{}e{}", digitsOf(number), exponent);
 }
 
 std::int64_t Quantity::value() const { return roundedAway(nanos_, kNano); }

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
+#include "base/format.h"
 #include "base/strings.h"
 #include "json/write.h"
 #include "kube/names.h"
@@ -31,8 +30,8 @@ NameProblem findProblem(const Requirement& requirement) {
     if (auto problem = checkLabelValue(value)) return problem;
   bool compares = requirement.op == Operator::GreaterThan || requirement.op == Operator::LessThan;
   if (compares && !parseInt(requirement.values.front()))
-    return fmt::format("{} is not a whole number, which > and < need",
-                       inQuotes(requirement.values.front()));
+    return format("{} is not a whole number, which > and < need",
+                  inQuotes(requirement.values.front()));
   return std::nullopt;
 }
 
@@ -179,11 +178,11 @@ class LabelParser {
 
   Error at(std::size_t position, std::string_view message) const {
     return invalid(
-        fmt::format("label selector {}, position {}: {}", inQuotes(text_), position + 1, message));
+        format("label selector {}, position {}: {}", inQuotes(text_), position + 1, message));
   }
   Error unexpected(std::string_view expected) const {
     std::string found = token_ == Token::End ? "the end" : inQuotes(word_);
-    return at(start_, fmt::format("found {} where {} is expected", found, expected));
+    return at(start_, format("found {} where {} is expected", found, expected));
   }
 
   std::string_view text_;
@@ -194,7 +193,7 @@ class LabelParser {
 };
 
 Error wrongType(std::string_view place, std::string_view wanted, const json::Value& value) {
-  return invalid(fmt::format("{} must be {}, not {}", place, wanted, value.typeName()));
+  return invalid(format("{} must be {}, not {}", place, wanted, value.typeName()));
 }
 
 Result<Requirement> readExpression(const json::Value& expression, const std::string& place) {
@@ -202,12 +201,11 @@ Result<Requirement> readExpression(const json::Value& expression, const std::str
     return wrongType(place, "an object with key, operator and values", expression);
   for (const auto& [field, value] : expression.object())
     if (field != "key" && field != "operator" && field != "values")
-      return invalid(
-          fmt::format("{} has the unknown field {}; it may have key, operator and values", place,
-                      inQuotes(field)));
+      return invalid(format("{} has the unknown field {}; it may have key, operator and values",
+                            place, inQuotes(field)));
   for (const char* field : {"key", "operator"})
     if (!expression[field].isString())
-      return wrongType(fmt::format("{}.{}", place, field), "a string", expression[field]);
+      return wrongType(format("{}.{}", place, field), "a string", expression[field]);
   Requirement out;
   out.key = expression["key"].string();
   const std::string& op = expression["operator"].string();
@@ -217,22 +215,21 @@ Result<Requirement> readExpression(const json::Value& expression, const std::str
   else if (op == "Exists" || op == "DoesNotExist")
     out.op = op == "Exists" ? Operator::Exists : Operator::DoesNotExist;
   else
-    return invalid(
-        fmt::format("{}.operator is {}, but it must be In, NotIn, Exists or DoesNotExist", place,
-                    inQuotes(op)));
+    return invalid(format("{}.operator is {}, but it must be In, NotIn, Exists or DoesNotExist",
+                          place, inQuotes(op)));
   const json::Value& values = expression["values"];
   if (!values.isNull() && !values.isArray())
     return wrongType(place + ".values", "a list of strings", values);
   if (takes_values == values.array().empty())
-    return invalid(fmt::format("{}.values must be {} for the operator {}", place,
-                               takes_values ? "given" : "left out", op));
+    return invalid(format("{}.values must be {} for the operator {}", place,
+                          takes_values ? "given" : "left out", op));
   for (const json::Value& value : values.array()) {
     if (!value.isString())
-      return wrongType(fmt::format("{}.values[{}]", place, out.values.size()), "a string", value);
+      return wrongType(format("{}.values[{}]", place, out.values.size()), "a string", value);
     out.values.push_back(value.string());
   }
   sortValues(out.values);
-  if (auto problem = findProblem(out)) return invalid(fmt::format("{}: {}", place, *problem));
+  if (auto problem = findProblem(out)) return invalid(format("{}: {}", place, *problem));
   return out;
 }
 
@@ -321,7 +318,7 @@ Result<FieldSelector::Term> readTerm(std::string_view text) {
   if (term.path.empty()) return invalid("the field before = is missing");
   if (!std::ranges::all_of(term.path, isPathCharacter))
     return invalid(
-        fmt::format("{} is not the path of a field, such as metadata.name", inQuotes(term.path)));
+        format("{} is not the path of a field, such as metadata.name", inQuotes(term.path)));
   CADRE_LET(term.value, unescape(value));
   return term;
 }
@@ -381,19 +378,18 @@ Result<LabelSelector> LabelSelector::fromObject(const json::Value& selector) {
   for (const auto& [field, value] : selector.object())
     if (field != "matchLabels" && field != "matchExpressions")
       return invalid(
-          fmt::format("the selector has the unknown field {}; it may have matchLabels and "
-                      "matchExpressions",
-                      inQuotes(field)));
+          format("the selector has the unknown field {}; it may have matchLabels and "
+                 "matchExpressions",
+                 inQuotes(field)));
   std::vector<Requirement> requirements;
   const json::Value& labels = selector["matchLabels"];
   if (!labels.isNull() && !labels.isObject())
     return wrongType("matchLabels", "an object with strings", labels);
   for (const auto& [key, value] : labels.object()) {
-    std::string place = fmt::format("matchLabels[{}]", inQuotes(key));
+    std::string place = format("matchLabels[{}]", inQuotes(key));
     if (!value.isString()) return wrongType(place, "a string", value);
     Requirement requirement{key, Operator::Equals, {value.string()}};
-    if (auto problem = findProblem(requirement))
-      return invalid(fmt::format("{}: {}", place, *problem));
+    if (auto problem = findProblem(requirement)) return invalid(format("{}: {}", place, *problem));
     requirements.push_back(std::move(requirement));
   }
   const json::Value& expressions = selector["matchExpressions"];
@@ -402,7 +398,7 @@ Result<LabelSelector> LabelSelector::fromObject(const json::Value& selector) {
   std::size_t index = 0;
   for (const json::Value& expression : expressions.array()) {
     CADRE_LET(Requirement requirement,
-              readExpression(expression, fmt::format("matchExpressions[{}]", index++)));
+              readExpression(expression, format("matchExpressions[{}]", index++)));
     requirements.push_back(std::move(requirement));
   }
   return LabelSelector(std::move(requirements));
@@ -430,8 +426,8 @@ Result<FieldSelector> FieldSelector::parse(std::string_view text) {
     if (part.empty()) continue;
     auto term = readTerm(part);
     if (!term)
-      return invalid(fmt::format("field selector {}, at {}: {}", inQuotes(text), inQuotes(part),
-                                 term.error().message));
+      return invalid(format("field selector {}, at {}: {}", inQuotes(text), inQuotes(part),
+                            term.error().message));
     out.terms_.push_back(*std::move(term));
   }
   std::ranges::sort(out.terms_, {}, termText);

@@ -1,0 +1,171 @@
+// Whole command lines against a server whose answers are written here: what goes to stdout, to
+// stderr, and the code.
+#include "cli/cli.h"
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include <unistd.h>
+
+#include "base/format.h"
+#include "base/strings.h"
+#include "net/testing/wire_server.h"
+
+namespace cadre::cli {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+struct Outcome {
+  int code;
+  std::string out, err;
+};
+
+Outcome command(std::vector<std::string> words, std::map<std::string, std::string> env = {}) {
+  Outcome outcome;
+  Surroundings surroundings{.env = std::move(env),
+                            .out = [&](std::string_view text) { outcome.out += text; },
+                            .err = [&](std::string_view text) { outcome.err += text; }};
+  outcome.code = run(words, surroundings);
+  return outcome;
+}
+
+TEST(Cli, HelpGoesToStdout) {
+  Outcome all = command({"--help"});
+  EXPECT_EQ(all.code, 0);
+  EXPECT_THAT(all.out, AllOf(HasSubstr("version"), HasSubstr("get")));
+  Outcome one = command({"get", "--help"});
+  EXPECT_EQ(one.code, 0);
+  EXPECT_THAT(one.out, HasSubstr("--all-namespaces"));
+}
+
+TEST(Cli, AWrongCommandLineIsCodeTwo) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{},
+                                             {"nonsense"},
+                                             {"get"},
+                                             {"version", "--nope"},
+                                             {"get", "pods", "-o", "xml"},
+                                             {"get", "pods", "-A", "-n", "x"}}) {
+    Outcome outcome = command(words);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_THAT(outcome.err, AllOf(StartsWith("cadre: "), HasSubstr("see `cadre --help`")));
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+}
+
+TEST(Cli, VersionNeedsNoCluster) {
+  Outcome outcome = command({"version", "--client"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.out, StartsWith("cadre   "));
+}
+
+TEST(Cli, NoClusterIsOneSentenceThatSaysWhatToDo) {
+  Outcome outcome = command({"version"}, {{"HOME", "/nonexistent"}});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, AllOf(StartsWith("cadre: "), HasSubstr("--kubeconfig")));
+  Outcome named = command({"get", "pods", "--kubeconfig", "/nonexistent/config"});
+  EXPECT_EQ(named.code, 1);
+  EXPECT_THAT(named.err, HasSubstr("/nonexistent/config"));
+}
+
+// A server on a thread of its own, since a command runs a loop of its own.
+class CliServerTest : public testing::Test {
+ protected:
+  CliServerTest() {
+    server_ = net::WireServer::start(
+        loop_, {},
+        [](net::WireServer::Request request, std::shared_ptr<net::WireServer::Reply> reply) {
+          const std::string& at = request.target;
+          bool table = request.headers.get("accept").find("as=Table") != std::string_view::npos;
+          if (at == "/version") return reply->json(200, R"({"gitVersion":"v1.34.4"})");
+          if (at == "/api")
+            return reply->json(
+                200,
+                R"({"kind":"APIGroupDiscoveryList","items":[{"metadata":{},"versions":[{"version":"v1","resources":[
+          {"resource":"pods","responseKind":{"kind":"Pod"},"scope":"Namespaced","singularResource":"pod","shortNames":["po"]}]}]}]})");
+          if (at == "/apis")
+            return reply->json(200, R"({"kind":"APIGroupDiscoveryList","items":[]})");
+          if (table && (at == "/api/v1/pods" || at == "/api/v1/namespaces/shop/pods"))
+            return reply->json(
+                200,
+                R"({"kind":"Table","columnDefinitions":[{"name":"Name"},{"name":"Ready"},{"name":"Node","priority":1}],"rows":[
+          {"cells":["web","1/1","n1"],"object":{"metadata":{"namespace":"shop"}}},{"cells":["long-name\u001b[31m","0/1","n2"],"object":{"metadata":{"namespace":"shop"}}}]})");
+          if (table && at == "/api/v1/namespaces/empty/pods")
+            return reply->json(200, R"({"kind":"Table","rows":[]})");
+          if (at == "/api/v1/namespaces/shop/pods/web")
+            return reply->json(200, R"({"kind":"Pod","metadata":{"name":"web"}})");
+          if (at == "/api/v1/namespaces/shop/pods?labelSelector=a%3Db")
+            return reply->json(
+                200,
+                R"({"kind":"PodList","items":[{"metadata":{"name":"one"}},{"metadata":{"name":"two"}}]})");
+          reply->json(
+              404,
+              R"({"kind":"Status","apiVersion":"v1","code":404,"reason":"NotFound","message":"pods \"x\" not found"})");
+        });
+    std::ofstream(path_) << format(R"(apiVersion: v1
+kind: Config
+current-context: dev
+contexts: [{{name: dev, context: {{cluster: dev, user: dev, namespace: shop}}}}]
+clusters: [{{name: dev, cluster: {{server: "{}", certificate-authority-data: {}}}}}]
+users: [{{name: dev, user: {{token: t}}}}]
+)",
+                                   server_->url(), base64Encode(server_->ca()));
+    thread_ = std::thread([this] { loop_.run(); });
+  }
+  ~CliServerTest() override {
+    loop_.post([this] { loop_.stop(); });
+    thread_.join();
+    std::filesystem::remove(path_);
+  }
+  Outcome cadre(std::vector<std::string> words) {
+    words.insert(words.end(), {"--kubeconfig", path_.string()});
+    return command(std::move(words));
+  }
+
+ private:
+  std::filesystem::path path_ =
+      std::filesystem::temp_directory_path() / format("cadre-cli-test-{}", ::getpid());
+  net::Loop loop_;
+  std::unique_ptr<net::WireServer> server_;
+  std::thread thread_;
+};
+
+TEST_F(CliServerTest, ShowsVersionsOfBothSides) {
+  EXPECT_THAT(cadre({"version"}).out, HasSubstr("server  v1.34.4\n"));
+  EXPECT_THAT(cadre({"version", "-o", "json"}).out, HasSubstr("\"server\": \"v1.34.4\""));
+}
+
+TEST_F(CliServerTest, ShowsTables) {
+  EXPECT_EQ(cadre({"get", "po"}).out,
+            "NAME             READY\nweb              1/1\nlong-name [31m   0/1\n");
+  EXPECT_EQ(cadre({"get", "pods", "-A"}).out,
+            "NAMESPACE   NAME             READY\nshop        web              1/1\nshop        "
+            "long-name [31m   0/1\n");
+}
+
+TEST_F(CliServerTest, ShowsObjects) {
+  EXPECT_EQ(cadre({"get", "pod", "web", "-o", "yaml"}).out, "kind: Pod\nmetadata:\n  name: web\n");
+  EXPECT_EQ(cadre({"get", "pods", "-l", "a=b", "-o", "name"}).out, "pods/one\npods/two\n");
+}
+
+TEST_F(CliServerTest, TellsWhatIsNotThere) {
+  Outcome nothing = cadre({"get", "pods", "-n", "empty"});
+  EXPECT_EQ(nothing.code, 0);
+  EXPECT_EQ(nothing.out, "");
+  EXPECT_EQ(nothing.err, "no pods found in namespace empty\n");
+  Outcome missing = cadre({"get", "pods", "x"});
+  EXPECT_EQ(missing.code, 1);
+  EXPECT_EQ(missing.err, "cadre: pods \"x\" not found\n");
+  Outcome unknown = cadre({"get", "agents"});
+  EXPECT_EQ(unknown.code, 1);
+  EXPECT_EQ(
+      unknown.err,
+      "cadre: the cluster serves no \"agents\"; check the spelling, or install the CRD first\n");
+}
+
+}  // namespace
+}  // namespace cadre::cli

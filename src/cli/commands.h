@@ -1,0 +1,20 @@
+#pragma once
+
+// Private to `cli`: one function per command that adds it to the command line. What runs is set by
+// the callback, which leaves its exit code in `exit_code`.
+
+#include "cli/cli.h"
+
+namespace CLI {
+class App;
+}
+
+namespace cadre::cli {
+
+void addVersion(CLI::App& app, const Surroundings& surroundings, int& exit_code);
+void addGet(CLI::App& app, const Surroundings& surroundings, int& exit_code);
+
+// Tells a failure in one sentence and gives the exit code for it.
+int fail(const Surroundings& surroundings, const std::string& text);
+
+}  // namespace cadre::cli
