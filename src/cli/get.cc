@@ -105,7 +105,7 @@ Result<std::string> get(const GetFlags& flags, const Surroundings& surroundings)
       items.push_back(std::move(one));
     }
     if (table)
-      answer["rows"] = std::move(rows);
+      answer.make("rows") = std::move(rows);
     else if (items.size() > 1)
       answer = json::Object{{"apiVersion", "v1"}, {"kind", "List"}, {"items", std::move(items)}};
   }

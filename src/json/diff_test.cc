@@ -60,8 +60,8 @@ TEST(Diff, BoundsThePathsOfHostileObjects) {
   Value* deep_from = &from;
   Value* deep_to = &to;
   for (int i = 0; i < 20; ++i) {
-    deep_from = &(*deep_from)[std::string(10000, 'k')];
-    deep_to = &(*deep_to)[std::string(10000, 'k')];
+    deep_from = &deep_from->make(std::string(10000, 'k'));
+    deep_to = &deep_to->make(std::string(10000, 'k'));
   }
   for (int i = 0; i < 1000; ++i) deep_to->makeArray().push_back(i);
   deep_from->makeArray();

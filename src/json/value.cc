@@ -177,7 +177,7 @@ const Value& Value::at(std::size_t index) const {
   return index < elements.size() ? elements[index] : nullValue();
 }
 
-Value& Value::operator[](std::string_view key) { return makeObject()[key]; }
+Value& Value::make(std::string_view key) { return makeObject()[key]; }
 
 bool Value::operator==(const Value& other) const {
   if (type_ != other.type_) {

@@ -128,9 +128,9 @@ class Value {
   const Value& operator[](std::string_view key) const;
   const Value& operator[](const char* key) const { return (*this)[std::string_view(key)]; }
   const Value& at(std::size_t index) const;
-  // As above for writing: makes objects on the way.
-  Value& operator[](std::string_view key);
-  Value& operator[](const char* key) { return (*this)[std::string_view(key)]; }
+  // The member to write to: made where there is none, and objects on the way. Reading never does
+  // that, also on a value that may be written: v.make("spec").make("replicas") = 3.
+  Value& make(std::string_view key);
   // Positions go through at(): v[0] would otherwise be a null pointer for a key.
   template <std::integral T>
   const Value& operator[](T) const = delete;

@@ -74,14 +74,14 @@ TEST(Value, ReadingTheWrongTypeGivesTheFallback) {
 
 TEST(Value, WritingMakesObjectsOnTheWay) {
   Value value;
-  value["spec"]["template"]["name"] = "x";
+  value.make("spec").make("template").make("name") = "x";
   EXPECT_EQ(value, Value(Object{{"spec", Object{{"template", Object{{"name", "x"}}}}}}));
-  value["spec"] = 3;
-  value["spec"]["now"] = "an object";
+  value.make("spec") = 3;
+  value.make("spec").make("now") = "an object";
   EXPECT_TRUE(value["spec"].isObject());
-  value["list"].makeArray().push_back(1);
+  value.make("list").makeArray().push_back(1);
   EXPECT_EQ(value["list"].array().size(), 1u);
-  EXPECT_EQ(value["list"].stringPtr(), nullptr);
+  EXPECT_EQ(value.make("list").stringPtr(), nullptr);
 }
 
 TEST(Value, IsMovedWithoutThrowing) {

@@ -293,8 +293,9 @@ TEST(WriteYaml, ReadsBackAsTheSameValue) {
 
 TEST(WriteYaml, TakesLongKeys) {
   Value value;
-  value[std::string(5000, 'k')] = Array{1, Object{{std::string(200, 'x'), Object{{"a", "b"}}}}};
-  value[std::string(120, '\x01')] = "escaped";
+  value.make(std::string(5000, 'k')) =
+      Array{1, Object{{std::string(200, 'x'), Object{{"a", "b"}}}}};
+  value.make(std::string(120, '\x01')) = "escaped";
   auto documents = parseYaml(writeYaml(value), "f.yaml");
   ASSERT_TRUE(documents.ok()) << documents.error().text();
   EXPECT_EQ(documents->front().value, value);

@@ -599,7 +599,7 @@ Pending Client::watch(const Resource& resource, const WatchOptions& options,
         auto call = weak.lock();
         if (!call || call->over || stream->failed) return;
         const std::string& type = document["type"].string();
-        json::Value& object = document["object"];
+        json::Value object = std::move(document.make("object"));
         if (type == "ADDED") return stream->event(EventType::Added, std::move(object));
         if (type == "MODIFIED") return stream->event(EventType::Modified, std::move(object));
         if (type == "DELETED") return stream->event(EventType::Deleted, std::move(object));

@@ -86,13 +86,13 @@ Result<bool> setCondition(json::Array& conditions, const Condition& condition, T
   std::string_view status = conditionStatusName(condition.status);
   bool moved =
       updated["status"].string() != status || !parseTime(updated["lastTransitionTime"].string());
-  updated["type"] = condition.type;
-  updated["status"] = status;
-  updated["reason"] = condition.reason;
-  updated["message"] = shorten(condition.message, kMaxConditionMessage);
-  if (moved) updated["lastTransitionTime"] = formatTime(now);
+  updated.make("type") = condition.type;
+  updated.make("status") = status;
+  updated.make("reason") = condition.reason;
+  updated.make("message") = shorten(condition.message, kMaxConditionMessage);
+  if (moved) updated.make("lastTransitionTime") = formatTime(now);
   if (condition.observed_generation != 0)
-    updated["observedGeneration"] = condition.observed_generation;
+    updated.make("observedGeneration") = condition.observed_generation;
   else
     updated.makeObject().erase("observedGeneration");
 

@@ -68,7 +68,7 @@ Error errorFromAnswer(int http_status, const net::Headers& headers, std::string_
   auto parsed = json::parse(body);
   if (parsed && (*parsed)["kind"].string() == "Status" &&
       (*parsed)["apiVersion"].string() == "v1") {
-    (*parsed)["code"] = http_status;
+    parsed->make("code") = http_status;
     error = errorFromStatus(*parsed);
   } else {
     std::string_view said = trim(body);

@@ -134,7 +134,7 @@ TEST_F(KubeClusterTest, WritesReadsAndDeletes) {
       must([&](auto done) { return client->get(kConfigMaps, {ns, "a"}, std::move(done)); });
   EXPECT_EQ(got["data"]["k"].string(), "1");
 
-  got["data"]["k"] = "2";
+  got.make("data").make("k") = "2";
   json::Value updated =
       must([&](auto done) { return client->update(kConfigMaps, got, {}, std::move(done)); });
   auto stale =
@@ -217,7 +217,7 @@ TEST_F(KubeClusterTest, ApplyConflictsAreData) {
 
 TEST_F(KubeClusterTest, InvalidObjectsNameTheirFields) {
   json::Value bad = deployment(ns, "web");
-  bad["spec"]["replicas"] = -1;
+  bad.make("spec").make("replicas") = -1;
   auto refused =
       run([&](auto done) { return client->create(kDeployments, bad, {}, std::move(done)); });
   ASSERT_FALSE(refused);
