@@ -10,7 +10,7 @@ build:  ## install what is missing and build everything (preset dev)
 	@tools/test --build-only
 
 test:  ## install what is missing, build, run every test; the last line has the counts
-	@tools/install build
+	@tools/install build cluster
 	@tools/test
 
 check:  ## before a commit: format, include walls, clang-tidy on changed files, unit tests
@@ -26,7 +26,7 @@ bench:  ## the benchmarks, each as a ratio against its peer and its limit
 	@bench/run
 
 soak:  ## the long ones: sanitizers, fuzzers, a fresh machine (SOAK_SECONDS for each fuzzer)
-	@tools/install build check fresh
+	@tools/install build cluster check fresh
 	@tools/soak
 
 clean:  ## remove what was built here; parts of the test cluster are kept in the user's cache
