@@ -230,32 +230,33 @@ const std::string& Watcher::version() const { return state_->version; }
 
 Mirror::Mirror(Client& client, WatcherOptions options, Random& random,
                Function<void(const Change&)> changed)
-    : changed_(std::move(changed)),
-      watcher_(client, std::move(options), random,
-               WatchHandler{.begin =
-                                [this] {
-                                  // A picture that was left half-drawn goes back to what was known
-                                  // before it.
-                                  for (auto& [key, object] : objects_)
-                                    before_.insert_or_assign(key, std::move(object));
-                                  objects_.clear();
-                                },
-                            .item = [this](json::Value object) { put(std::move(object)); },
-                            .synced =
-                                [this] {
-                                  synced_ = true;
-                                  trouble_.clear();
-                                  for (auto& [key, last] : std::exchange(before_, {}))
-                                    drop(key, std::move(last));
-                                },
-                            .changed =
-                                [this](EventType type, json::Value object) {
-                                  trouble_.clear();
-                                  if (type != EventType::Deleted) return put(std::move(object));
-                                  ObjectKey key = ObjectKey::of(object);
-                                  drop(key, std::make_shared<const json::Value>(std::move(object)));
-                                },
-                            .failed = [this](const Error& error) { trouble_ = error.text(); }}) {}
+    : changed_(std::move(changed)), watcher_(client, std::move(options), random, handler()) {}
+
+WatchHandler Mirror::handler() {
+  WatchHandler handler;
+  handler.begin = [this] { redrawn_.clear(); };
+  handler.item = [this](json::Value object) {
+    redrawn_.insert(ObjectKey::of(object));
+    put(std::move(object));
+  };
+  handler.synced = [this] {
+    synced_ = true;
+    trouble_.clear();
+    for (auto next = objects_.begin(); next != objects_.end();) {
+      auto [key, last] = *next++;
+      if (!redrawn_.contains(key)) drop(key, std::move(last));
+    }
+    redrawn_.clear();
+  };
+  handler.changed = [this](EventType type, json::Value object) {
+    trouble_.clear();
+    if (type != EventType::Deleted) return put(std::move(object));
+    ObjectKey key = ObjectKey::of(object);
+    drop(key, std::make_shared<const json::Value>(std::move(object)));
+  };
+  handler.failed = [this](const Error& error) { trouble_ = error.text(); };
+  return handler;
+}
 
 std::shared_ptr<const json::Value> Mirror::find(const ObjectKey& key) const {
   auto found = objects_.find(key);
@@ -265,8 +266,6 @@ std::shared_ptr<const json::Value> Mirror::find(const ObjectKey& key) const {
 void Mirror::put(json::Value object) {
   ObjectKey key = ObjectKey::of(object);
   auto& slot = objects_[key];
-  auto before = before_.extract(key);
-  if (!slot && !before.empty()) slot = std::move(before.mapped());
   bool known = slot != nullptr;
   if (known && resourceVersion(*slot) == resourceVersion(object)) return;
   // A new uid under an old name is another object: the first one went unseen.

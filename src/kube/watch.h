@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "base/backoff.h"
@@ -82,6 +83,7 @@ class Mirror {
   const std::string& trouble() const { return trouble_; }
 
  private:
+  WatchHandler handler();
   void put(json::Value object);
   void drop(const ObjectKey& key, std::shared_ptr<const json::Value> last);
 

@@ -61,6 +61,7 @@ void Exchange::fail(Error error) {
 namespace {
 
 constexpr int kMaxAttempts = 3;
+constexpr Duration kRedialAfter = 1s;
 // What kube-apiserver, nginx and most others allow on a connection; the true number comes with its
 // first frame.
 constexpr std::size_t kUsualStreams = 100;
@@ -154,7 +155,7 @@ class Pool final : public PooledHttpClient, public ConnectionOwner {
     auto opening =
         static_cast<std::size_t>(std::count_if(connections_.begin(), connections_.end(),
                                                [](const auto& held) { return held->opening(); }));
-    while (waiting_.size() > (dials_.size() + opening) * usual_room_ &&
+    while (!redial_ && waiting_.size() > (dials_.size() + opening) * usual_room_ &&
            connections_.size() + dials_.size() < options_.max_connections)
       dial();
   }
@@ -189,10 +190,17 @@ class Pool final : public PooledHttpClient, public ConnectionOwner {
   }
 
   void failWaiting(const Error& error) {
-    // A connection that is there will serve them in turn; without one they would wait for nothing.
-    if (!connections_.empty() || !dials_.empty()) return serveWaiting();
-    auto waiting = std::exchange(waiting_, {});
-    for (auto& exchange : waiting) exchange->end(error);
+    if (connections_.empty() && dials_.empty()) {
+      auto waiting = std::exchange(waiting_, {});
+      for (auto& exchange : waiting) exchange->end(error);
+      return;
+    }
+    // The connections that are there serve them in turn; another one is tried for, but not in a hot
+    // loop.
+    redial_.emplace(loop_.after(kRedialAfter, [this] {
+      redial_.reset();
+      serveWaiting();
+    }));
   }
 
   Loop& loop_;
@@ -202,6 +210,7 @@ class Pool final : public PooledHttpClient, public ConnectionOwner {
   std::vector<std::shared_ptr<Connection>> connections_;
   std::deque<std::shared_ptr<Exchange>> waiting_;
   std::map<std::uint64_t, Pending> dials_;
+  std::optional<Pending> redial_;  // set while no other connection is dialled
   std::uint64_t next_dial_ = 0;
   std::size_t dialled_ = 0;
 };

@@ -306,6 +306,31 @@ TEST(Http2Test, ADeadPeerIsNoticedByPing) {
   EXPECT_THAT(answer->error().text(), HasSubstr("no answer to a PING within 40ms"));
 }
 
+TEST(Http2Test, ADeadPeerIsNoticedWithin45SecondsByDefault) {
+  EXPECT_LE(HttpClientOptions().ping_after + HttpClientOptions().ping_timeout, 45s);
+}
+
+TEST(Http2Test, WhenNoOtherConnectionCanBeHadTheRestWaitTheirTurn) {
+  std::vector<Reply> held;
+  Wire wire(true, [&](WireServer::Request, Reply reply) { held.push_back(std::move(reply)); }, {},
+            {.max_connections = 1, .max_streams = 2});
+  int answered = 0;
+  std::vector<Pending> exchanges;
+  for (int i = 0; i < 4; ++i)
+    exchanges.push_back(fetch(*wire.client, {}, 100,
+                              [&](Result<HttpResponse> answer) { answered += answer.ok(); }));
+  // The server takes no second connection: two are served, two wait.
+  ASSERT_TRUE(wire.loop.runUntil(
+      [&] { return held.size() == 2 && wire.client->stats().dialled >= 2; }, kSoon));
+  wire.loop.runUntil([&] { return false; }, 200ms);
+  EXPECT_LE(wire.client->stats().dialled, 3u) << "it must not dial in a hot loop";
+  for (std::size_t i = 0; i < 4; ++i) {
+    ASSERT_TRUE(wire.loop.runUntil([&] { return held.size() > i; }, kSoon));
+    held[i]->json(200, "{}");
+  }
+  EXPECT_TRUE(wire.loop.runUntil([&] { return answered == 4; }, kSoon));
+}
+
 TEST(Http2Test, ASilentButLivingPeerIsKept) {
   std::vector<Reply> held;
   Wire wire(true, [&](WireServer::Request, Reply reply) { held.push_back(std::move(reply)); },

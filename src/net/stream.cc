@@ -30,6 +30,8 @@ void noticeDeadPeers(int fd) {
   set(IPPROTO_TCP, TCP_NODELAY, 1);
 }
 
+constexpr Duration kAttemptTimeout = 3s;
+
 std::string systemText(int error_number) {
   return lower(std::error_code(error_number, std::generic_category()).message());
 }
@@ -276,6 +278,7 @@ class Dial : public std::enable_shared_from_this<Dial> {
   void cancel() {
     done_ = nullptr;
     timer_.reset();
+    attempt_.reset();
     resolver_.cancel();
     ErrorCode ignored;
     socket_.close(ignored);
@@ -294,9 +297,15 @@ class Dial : public std::enable_shared_from_this<Dial> {
     const auto& target = targets_[next_++];
     ErrorCode ignored;
     socket_.close(ignored);
-    socket_.async_connect(target, [weak = weak_from_this()](ErrorCode error) {
+    // An address that swallows everything must not take the time of those after it.
+    if (next_ < targets_.size()) {
+      last_ = Error{.code = Code::Unavailable, .message = "connection timed out"};
+      attempt_ = loop_.after(kAttemptTimeout, weakly(&Dial::connectNext));
+    }
+    socket_.async_connect(target, [weak = weak_from_this(), attempt = next_](ErrorCode error) {
       auto self = weak.lock();
-      if (!self || !self->done_) return;
+      if (!self || !self->done_ || attempt != self->next_) return;
+      self->attempt_.reset();
       if (error) {
         self->last_ = Error{.code = Code::Unavailable, .message = systemText(error.value())};
         return self->connectNext();
@@ -400,7 +409,7 @@ class Dial : public std::enable_shared_from_this<Dial> {
   std::unique_ptr<Stream> stream_;
   SendBuffer outgoing_;
   std::string incoming_;
-  Pending timer_;
+  Pending timer_, attempt_;
 };
 
 }  // namespace

@@ -178,8 +178,10 @@ class Http2Server final : public WireServer {
           if (error || alive.expired()) return;
           auto peer = std::make_shared<Peer>(
               loop_, *this, std::make_unique<Stream>(std::move(socket)), ++accepted_);
-          peers_.insert(peer);
-          peer->start(tls_);
+          if (peers_.size() < options_.max_connections) {
+            peers_.insert(peer);
+            peer->start(tls_);
+          }
           accept();
         });
   }
