@@ -25,7 +25,7 @@ bench:  ## the benchmarks, each as a ratio against its peer and its limit
 	@tools/install build
 	@bench/run
 
-soak:  ## the long ones: sanitizers, fuzzers, a fresh machine (SOAK_SECONDS for each fuzzer)
+soak:  ## the long ones: sanitizers, fuzzers (SOAK_SECONDS each), slow checks, a fresh machine
 	@tools/install build cluster check fresh
 	@tools/soak
 
