@@ -90,8 +90,9 @@ class Matcher {
     if (expected.isObject() && actual->isObject())
       return object(expected.object(), actual->object(), pointer, path);
     if (expected.isArray() && actual->isArray()) {
-      if (expected.at(0) == json::Value("$some"))
-        return some(expected.array(), *actual, pointer, path);
+      const std::string& mark = expected.at(0).string();
+      if (mark == "$some" || mark == "$unordered")
+        return anyOrder(expected.array(), *actual, pointer, path);
       return array(expected.array(), *actual, pointer, path);
     }
     if (!(expected == *actual)) differs(shown(&expected), actual, pointer, path);
@@ -130,9 +131,13 @@ class Matcher {
       value(expected[i], &items[i], format("{}/{}", pointer, i), format("{}[{}]", path, i));
   }
 
-  // After "$some", every expected item must be there, wherever and with whatever else.
-  void some(const json::Array& expected, const json::Value& actual, const std::string& pointer,
-            const std::string& path) {
+  // After the mark, every expected item must be there, wherever; "$unordered" wants no others.
+  void anyOrder(const json::Array& expected, const json::Value& actual, const std::string& pointer,
+                const std::string& path) {
+    std::size_t count = expected.size() - 1;
+    if (expected[0].string() == "$unordered" && count != actual.array().size())
+      fail(format("expected {} items, has {}: {}", count, actual.array().size(), shown(&actual)),
+           pointer, path);
     for (std::size_t i = 1; i < expected.size(); ++i) {
       bool found = std::any_of(actual.array().begin(), actual.array().end(),
                                [&](const json::Value& candidate) {

@@ -35,6 +35,9 @@ TEST(Match, ListsAreExactUnlessSomeItemsAreAskedFor) {
   EXPECT_THAT(mismatches("[1, 2]", "[1]"), ElementsAre("expected 2 items, has 1: [1]"));
   EXPECT_THAT(mismatches("[{size: 1}]", "[{size: 2}]"), ElementsAre("[0].size: expected 1, is 2"));
   EXPECT_THAT(mismatches("[$some, {size: 2}]", "[{size: 1}, {size: 2}]"), IsEmpty());
+  EXPECT_THAT(mismatches("[$unordered, 2, 1]", "[1, 2]"), IsEmpty());
+  EXPECT_THAT(mismatches("[$unordered, 2, 1]", "[1, 2, 3]"),
+              ElementsAre("expected 2 items, has 3: [1,2,3]"));
   EXPECT_THAT(mismatches("[$some, {size: 3}]", "[{size: 1}]"),
               ElementsAre(R"(no item is {"size":3}; there is [{"size":1}])"));
 }
