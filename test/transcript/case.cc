@@ -47,6 +47,7 @@ class Reader {
     for (std::size_t i = 0; i < list.array().size(); ++i) {
       Step step;
       step.pointer = format("{}/{}", pointer, i);
+      step.number = i + 1;
       CADRE_TRY(readStep(list.at(i), step));
       out.push_back(std::move(step));
     }
@@ -114,7 +115,8 @@ class Reader {
 }  // namespace
 
 std::string Step::label() const {
-  return kind == Kind::Events ? "events of " + watch : format("{} {}", method, target);
+  if (kind == Kind::Events) return format("step {}: events of {}", number, watch);
+  return format("step {}: {} {}", number, method, target);
 }
 
 Result<Case> parseCase(std::string_view text, std::string source) {

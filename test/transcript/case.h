@@ -19,7 +19,8 @@ struct Step {
   };
 
   Kind kind = Kind::Request;
-  std::string pointer;  // to the step in its document
+  std::string pointer;     // to the step in its document
+  std::size_t number = 0;  // the first is 1
   std::string method, target;
   std::vector<std::pair<std::string, std::string>> headers;
   std::optional<json::Value> body;
@@ -31,7 +32,7 @@ struct Step {
   std::vector<json::Value> events;
   bool ends = false;  // after these events the stream ends, and cleanly
 
-  // "POST /api/v1/...", "events of pods": for messages.
+  // "step 1: POST /api/v1/...", "step 2: events of pods": for messages.
   std::string label() const;
 };
 

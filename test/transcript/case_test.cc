@@ -29,7 +29,8 @@ cleanup:
   ASSERT_EQ(transcript->steps.size(), 3u);
   EXPECT_EQ(transcript->steps[0].kind, Step::Kind::Watch);
   const Step& post = transcript->steps[1];
-  EXPECT_EQ(post.label(), "POST /api/v1/pods");
+  EXPECT_EQ(post.label(), "step 2: POST /api/v1/pods");
+  EXPECT_EQ(transcript->steps[2].label(), "step 3: events of pods");
   EXPECT_EQ(post.status, 201);
   EXPECT_EQ(post.retry, Duration(5s));
   EXPECT_TRUE(post.anonymous);
