@@ -7,12 +7,26 @@
 
 namespace cadre::net {
 
+namespace {
+
+// What is due at once needs no timer, and so no system call to set one.
+Pending soon(Loop& loop, Function<void()> task) {
+  auto held = std::make_shared<Function<void()>>(std::move(task));
+  loop.post([held] {
+    if (auto task = std::exchange(*held, nullptr)) task();
+  });
+  return Pending([held] { *held = nullptr; });
+}
+
+}  // namespace
+
 Loop::Loop() : impl_(std::make_unique<Impl>()) { std::signal(SIGPIPE, SIG_IGN); }
 Loop::~Loop() = default;
 
 void Loop::post(Function<void()> task) { asio::post(impl_->context, std::move(task)); }
 
 Pending Loop::after(Duration delay, Function<void()> task) {
+  if (delay <= 0s) return soon(*this, std::move(task));
   // The timer and its task live together until one of both ends: the timer fires, or the Pending
   // goes.
   struct Timer {
