@@ -88,8 +88,8 @@ class Mirror {
   void drop(const ObjectKey& key, std::shared_ptr<const json::Value> last);
 
   std::map<ObjectKey, std::shared_ptr<const json::Value>> objects_;
-  std::map<ObjectKey, std::shared_ptr<const json::Value>>
-      before_;  // while the picture is drawn anew
+  // What the new picture has so far; the old one is shown until it is complete.
+  std::set<ObjectKey> redrawn_;
   Function<void(const Change&)> changed_;
   std::string trouble_;
   bool synced_ = false;
