@@ -79,15 +79,7 @@ struct Watcher::State : std::enable_shared_from_this<Watcher::State> {
     opened();
     tellBegin();
     armQuietTimer();
-    WatchOptions watch{.select = options.select,
-                       .initial_events = true,
-                       .timeout = watchTimeout(),
-                       .drop_managed_fields = options.drop_managed_fields};
-    request = client.watch(
-        options.resource, watch, guard([](State& self, EventType type, json::Value object) {
-          self.event(type, std::move(object));
-        }),
-        guard([](State& self, Result<> result) { self.ended(std::move(result)); }));
+    openStream(/*initial_events=*/true);
   }
 
   void armQuietTimer() {
@@ -132,8 +124,13 @@ struct Watcher::State : std::enable_shared_from_this<Watcher::State> {
 
   void watch() {
     opened();
+    openStream(/*initial_events=*/false);
+  }
+
+  void openStream(bool initial_events) {
     WatchOptions watch{.select = options.select,
                        .resource_version = version,
+                       .initial_events = initial_events,
                        .timeout = watchTimeout(),
                        .drop_managed_fields = options.drop_managed_fields};
     request = client.watch(

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "base/format.h"
 #include "net/http_client.h"
 #include "net/stream.h"
 
@@ -51,6 +52,13 @@ class ConnectionOwner {
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
+  Connection(Loop& loop, std::unique_ptr<Stream> stream, const HttpClientOptions& options,
+             ConnectionOwner& owner)
+      : loop_(loop),
+        stream_(std::move(stream)),
+        options_(options),
+        owner_(&owner),
+        peer_(stream_->peer()) {}
   virtual ~Connection() = default;
   virtual void start() = 0;
   virtual bool hasRoom() const = 0;
@@ -60,6 +68,18 @@ class Connection : public std::enable_shared_from_this<Connection> {
   virtual void carry(std::shared_ptr<Exchange> exchange) = 0;
   // Ends everything on it without telling anyone: the owner goes away.
   virtual void shutdown() = 0;
+
+ protected:
+  Error lost(std::string_view why) const {
+    return Error{.code = Code::Unavailable,
+                 .message = format("connection to {} lost: {}", peer_, why)};
+  }
+
+  Loop& loop_;
+  std::unique_ptr<Stream> stream_;
+  const HttpClientOptions& options_;  // of the owner, and only looked at while there is one
+  ConnectionOwner* owner_;
+  const std::string peer_;
 };
 
 std::shared_ptr<Connection> makeHttp1Connection(Loop& loop, std::unique_ptr<Stream> stream,

@@ -15,13 +15,7 @@ using ResponseParser = Http1Parser</*isRequest=*/false>;
 
 class Http1Connection final : public Connection {
  public:
-  Http1Connection(Loop& loop, std::unique_ptr<Stream> stream, const HttpClientOptions& options,
-                  ConnectionOwner& owner)
-      : loop_(loop),
-        stream_(std::move(stream)),
-        options_(options),
-        owner_(&owner),
-        peer_(stream_->peer()) {}
+  using Connection::Connection;
 
   void start() override {
     idle();
@@ -179,11 +173,6 @@ class Http1Connection final : public Connection {
     });
   }
 
-  Error lost(std::string_view why) const {
-    return Error{.code = Code::Unavailable,
-                 .message = format("connection to {} lost: {}", peer_, why)};
-  }
-
   void close(Error error) {
     if (std::exchange(closed_, true)) return;
     auto keep = shared_from_this();
@@ -196,11 +185,6 @@ class Http1Connection final : public Connection {
     }
   }
 
-  Loop& loop_;
-  std::unique_ptr<Stream> stream_;
-  const HttpClientOptions& options_;
-  ConnectionOwner* owner_;
-  const std::string peer_;
   std::shared_ptr<Exchange> exchange_;
   std::unique_ptr<ResponseParser> parser_;
   SendBuffer outgoing_;

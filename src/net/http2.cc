@@ -22,13 +22,7 @@ constexpr int kReadsPerTurn = 16;
 
 class Http2Connection final : public Connection {
  public:
-  Http2Connection(Loop& loop, std::unique_ptr<Stream> stream, const HttpClientOptions& options,
-                  ConnectionOwner& owner)
-      : loop_(loop),
-        stream_(std::move(stream)),
-        options_(options),
-        owner_(&owner),
-        peer_(stream_->peer()) {}
+  using Connection::Connection;
 
   ~Http2Connection() override { nghttp2_session_del(session_); }
 
@@ -352,11 +346,6 @@ class Http2Connection final : public Connection {
     flush();
   }
 
-  Error lost(std::string_view why) const {
-    return Error{.code = Code::Unavailable,
-                 .message = format("connection to {} lost: {}", peer_, why)};
-  }
-
   void close(Error error, bool quietly = false) {
     if (std::exchange(closed_, true)) return;
     auto keep = shared_from_this();
@@ -375,11 +364,6 @@ class Http2Connection final : public Connection {
     }
   }
 
-  Loop& loop_;
-  std::unique_ptr<Stream> stream_;
-  const HttpClientOptions& options_;
-  ConnectionOwner* owner_;
-  const std::string peer_;
   nghttp2_session* session_ = nullptr;
   std::map<std::int32_t, std::unique_ptr<Carried>> streams_;
   std::vector<std::unique_ptr<Carried>> finished_;
