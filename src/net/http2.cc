@@ -12,8 +12,8 @@ namespace cadre::net {
 
 namespace {
 
-constexpr std::int32_t kStreamWindow = 1 << 20;
-constexpr std::int32_t kConnectionWindow = 16 << 20;
+constexpr std::int32_t kStreamWindow = 4 << 20;
+constexpr std::int32_t kConnectionWindow = 64 << 20;
 constexpr std::size_t kMaxHeaderBytes = 256 << 10;
 constexpr std::size_t kReadBuffer = 64 << 10;
 constexpr std::size_t kWriteChunk = 16 << 10;  // a TLS record
