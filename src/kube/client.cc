@@ -17,6 +17,8 @@ namespace cadre::kube {
 namespace {
 
 constexpr int kMaxTries = 10;
+// Who asks for more patience than this gets the error, with retry_after in it.
+constexpr Duration kMaxRetryTime = 2min;
 constexpr Duration kCertificateFileAge = 5min;
 constexpr std::size_t kMaxErrorBytes = 1 << 20;
 constexpr std::size_t kMaxWarnings = 1000;
@@ -301,9 +303,12 @@ void Client::ended(const std::shared_ptr<Call>& call, Result<> result) {
   }
   bool may_retry = call->status == 429 || call->status >= 500;
   // A watch has its own backoff, and whoever watches wants to know.
-  if (may_retry && retryAfter(call->headers) && call->tries < kMaxTries && !call->watch) {
+  auto wait = retryAfter(call->headers);
+  Duration spent = scheduler_.clock().instant() - call->started;
+  if (may_retry && wait && call->tries < kMaxTries && spent + *wait <= kMaxRetryTime &&
+      !call->watch) {
     if (call->restart) call->restart();
-    return beginAfter(call, *retryAfter(call->headers));
+    return beginAfter(call, *wait);
   }
   if (call->tries > 1) error = std::move(error).context(format("after {} tries", call->tries));
   call->finish(std::move(error));

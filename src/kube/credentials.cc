@@ -129,19 +129,27 @@ class ExecCredentials final : public Credentials {
   }
 
   void run() {
+    if (plugin_.interactive_mode == ExecPlugin::InteractiveMode::Always && !interactive()) {
+      // Not from here: the caller does not hold its Pending yet.
+      process_ = loop_.after(0s, [this] {
+        answer(failure("wants to ask something, and there is no terminal; run it in one"));
+      });
+      return;
+    }
     std::vector<std::string> argv{plugin_.command};
     argv.insert(argv.end(), plugin_.args.begin(), plugin_.args.end());
     process_ =
         net::runProcess(loop_,
                         {.argv = std::move(argv),
                          .env = environment_,
-                         .inherit_stdin = interactive(),
+                         .interactive = interactive(),
                          .timeout = interactive() ? Duration(10min) : Duration(60s)},
                         [this](Result<net::ProcessResult> result) { finished(std::move(result)); });
   }
 
-  void finished(Result<net::ProcessResult> result) {
-    auto identity = read(std::move(result));
+  void finished(Result<net::ProcessResult> result) { answer(read(std::move(result))); }
+
+  void answer(Result<Identity> identity) {
     if (identity) identity_ = *identity;
     for (auto& waiter : std::exchange(waiters_, {}))
       if (*waiter) (*waiter)(identity);

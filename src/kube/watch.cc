@@ -153,8 +153,11 @@ struct Watcher::State : std::enable_shared_from_this<Watcher::State> {
         quiet_timer.reset();
         return tellSynced();
       }
-      // A change in the middle of the picture is a part of it.
-      if (type == EventType::Deleted) return;
+      // A change in the middle of the picture is a part of it, and so is an end.
+      if (type == EventType::Deleted) {
+        if (handler.changed) handler.changed(type, std::move(object));
+        return;
+      }
       if (handler.item) handler.item(std::move(object));
       return;
     }
@@ -249,6 +252,7 @@ WatchHandler Mirror::handler() {
     trouble_.clear();
     if (type != EventType::Deleted) return put(std::move(object));
     ObjectKey key = ObjectKey::of(object);
+    redrawn_.erase(key);
     drop(key, std::make_shared<const json::Value>(std::move(object)));
   };
   handler.failed = [this](const Error& error) { trouble_ = error.text(); };
@@ -275,8 +279,8 @@ void Mirror::put(json::Value object) {
 }
 
 void Mirror::drop(const ObjectKey& key, std::shared_ptr<const json::Value> last) {
-  objects_.erase(key);
-  if (changed_) changed_({EventType::Deleted, std::move(last)});
+  bool known = objects_.erase(key) > 0;
+  if (known && changed_) changed_({EventType::Deleted, std::move(last)});
 }
 
 }  // namespace cadre::kube

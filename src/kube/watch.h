@@ -18,7 +18,7 @@ struct WatchHandler {
   Function<void()> begin;
   Function<void(json::Value object)> item;
   Function<void()> synced;
-  // After that, change by change.
+  // After that, change by change; before it only what was deleted while the picture was drawn.
   Function<void(EventType type, json::Value object)> changed;
   // Something went wrong and is being tried again. For conditions and logs; nothing has to be done.
   Function<void(const Error& error)> failed;

@@ -47,7 +47,7 @@ class ConnectionOwner {
   // The peer did not look at it: send it again elsewhere.
   virtual void retry(std::shared_ptr<Exchange> exchange, Error error) = 0;
   // It is closed and carries nothing any more.
-  virtual void closed(Connection* connection) = 0;
+  virtual void closed(Connection* connection, const Error& why) = 0;
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -62,8 +62,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   virtual ~Connection() = default;
   virtual void start() = 0;
   virtual bool hasRoom() const = 0;
-  // Connected, but not known yet how much room it has.
-  virtual bool opening() const = 0;
+  // Open, but it has not taken a request yet and has no room for one: what it will take is not
+  // known.
+  bool opening() const { return carried_ == 0 && !hasRoom(); }
+  // How many requests it was given, ever.
+  std::size_t carried() const { return carried_; }
   virtual std::size_t active() const = 0;
   virtual void carry(std::shared_ptr<Exchange> exchange) = 0;
   // Ends everything on it without telling anyone: the owner goes away.
@@ -78,8 +81,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Loop& loop_;
   std::unique_ptr<Stream> stream_;
   const HttpClientOptions& options_;  // of the owner, and only looked at while there is one
-  ConnectionOwner* owner_;
+  ConnectionOwner* owner_;            // null when it is gone
   const std::string peer_;
+  std::size_t carried_ = 0;
 };
 
 std::shared_ptr<Connection> makeHttp1Connection(Loop& loop, std::unique_ptr<Stream> stream,

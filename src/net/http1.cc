@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t kReadBuffer = 64 << 10;
 constexpr std::uint32_t kMaxHeaderBytes = 256 << 10;
+constexpr int kMaxInformational = 100;
 using ResponseParser = Http1Parser</*isRequest=*/false>;
 
 class Http1Connection final : public Connection {
@@ -23,12 +24,13 @@ class Http1Connection final : public Connection {
   }
 
   bool hasRoom() const override { return !closed_ && !exchange_; }
-  bool opening() const override { return false; }
   std::size_t active() const override { return exchange_ ? 1 : 0; }
 
   void carry(std::shared_ptr<Exchange> exchange) override {
+    ++carried_;
     idle_timer_.reset();
     exchange_ = std::move(exchange);
+    informational_ = 0;
     exchange_->abandon = [weak = weak_from_this()] {
       // An answer that nobody waits for cannot be skipped in HTTP/1.1: the connection goes with it.
       if (auto self = std::static_pointer_cast<Http1Connection>(weak.lock())) {
@@ -43,6 +45,8 @@ class Http1Connection final : public Connection {
     if (!request.headers.contains("host"))
       head += format("Host: {}\r\n",
                      options_.unix_path.empty() ? options_.url.authority() : "localhost");
+    if (through_proxy && !options_.proxy->user_info.empty())
+      head += format("Proxy-Authorization: {}\r\n", proxyAuthorization(*options_.proxy));
     for (const auto& [name, value] : request.headers) head += format("{}: {}\r\n", name, value);
     if (!request.body.empty() || request.method == "POST" || request.method == "PUT" ||
         request.method == "PATCH")
@@ -126,11 +130,17 @@ class Http1Connection final : public Connection {
       ErrorCode error;
       std::size_t used = parser_->put(asio::const_buffer(pending_.data(), pending_.size()), error);
       pending_.erase(0, used);
-      if (error == http::error::need_more) return;
+      if (error == http::error::need_more) {
+        // Chunk extensions and trailers are not in Beast's limit of a head.
+        if (pending_.size() > kMaxHeaderBytes) return close(lost("it sends a line without an end"));
+        return;
+      }
       if (error) return close(lost(format("not an HTTP answer ({})", error.message())));
       if (closed_ || !exchange_) return;
       if (parser_->is_header_done() && !head_given_) {
         if (parser_->status < 200) {
+          if (++informational_ > kMaxInformational)
+            return close(lost("it sends interim answers without an end"));
           newParser();
           continue;
         }
@@ -150,10 +160,9 @@ class Http1Connection final : public Connection {
     auto exchange = std::exchange(exchange_, nullptr);
     exchange->abandon = nullptr;
     if (!keep_alive) close(lost("the server does not keep it open"));
-    exchange->end({});
-    if (closed_) return;
-    idle();
-    if (owner_) owner_->roomMade();
+    if (!closed_) idle();
+    exchange->end({});  // its handler may have the next request carried at once
+    if (!closed_ && !exchange_ && owner_) owner_->roomMade();
   }
 
   // The server ended its side: the end of a body without a length, or too early.
@@ -178,11 +187,11 @@ class Http1Connection final : public Connection {
     auto keep = shared_from_this();
     idle_timer_.reset();
     stream_->close();
-    if (owner_) owner_->closed(this);
     if (auto exchange = std::exchange(exchange_, nullptr)) {
       exchange->abandon = nullptr;
-      exchange->end(std::move(error));
+      exchange->end(error);
     }
+    if (owner_) owner_->closed(this, error);
   }
 
   std::shared_ptr<Exchange> exchange_;
@@ -190,6 +199,7 @@ class Http1Connection final : public Connection {
   SendBuffer outgoing_;
   std::string pending_;
   bool head_given_ = false, closed_ = false;
+  int informational_ = 0;
   Pending idle_timer_;
 };
 

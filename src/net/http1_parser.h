@@ -23,6 +23,7 @@ class Http1Parser final : public http::basic_parser<isRequest> {
   }
 
   std::string method, target;  // of a request
+  int version = 11;            // 11 is HTTP/1.1
   int status = 0;              // of an answer
   Headers headers;
   Function<void(std::string_view)> on_body;
@@ -30,7 +31,9 @@ class Http1Parser final : public http::basic_parser<isRequest> {
  private:
   using View = boost::beast::string_view;
 
-  void on_request_impl(http::verb, View method_text, View target_text, int, ErrorCode&) override {
+  void on_request_impl(http::verb, View method_text, View target_text, int number,
+                       ErrorCode&) override {
+    version = number;
     method = std::string(method_text);
     target = std::string(target_text);
   }

@@ -54,10 +54,10 @@ class Http2Connection final : public Connection {
                                  session_, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
   }
 
-  bool opening() const override { return !closed_ && !settings_seen_; }
   std::size_t active() const override { return streams_.size(); }
 
   void carry(std::shared_ptr<Exchange> exchange) override {
+    ++carried_;
     const HttpRequest& request = exchange->request;
     std::string host = std::string(request.headers.get("host"));
     if (host.empty()) host = options_.url.authority();
@@ -353,15 +353,16 @@ class Http2Connection final : public Connection {
     ping_timer_.reset();
     stream_->close();
     auto streams = std::exchange(streams_, {});
-    if (owner_) owner_->closed(this);
     for (auto& [id, carried] : streams) {
       carried->exchange->abandon = nullptr;
-      if (quietly)
+      // A handler may destroy the client, which must then hear nothing more.
+      if (quietly || !owner_)
         carried->exchange->cancel();
       else
         carried->exchange->end(error);
       finished_.push_back(std::move(carried));
     }
+    if (owner_) owner_->closed(this, error);
   }
 
   nghttp2_session* session_ = nullptr;

@@ -93,9 +93,10 @@ class Pool final : public PooledHttpClient, public ConnectionOwner {
   }
 
   ~Pool() override {
+    alive_.reset();
     dials_.clear();
-    for (auto& exchange : waiting_) exchange->cancel();
-    for (auto& connection : connections_) connection->shutdown();
+    for (auto& exchange : std::exchange(waiting_, {})) exchange->cancel();
+    for (auto& connection : std::exchange(connections_, {})) connection->shutdown();
   }
 
   Pending send(HttpRequest request, ResponseHandler handler) override {
@@ -126,9 +127,14 @@ class Pool final : public PooledHttpClient, public ConnectionOwner {
     place(std::move(exchange));
   }
 
-  void closed(Connection* connection) override {
+  void closed(Connection* connection, const Error& why) override {
+    bool useless = connection->carried() == 0;
     std::erase_if(connections_, [&](const auto& held) { return held.get() == connection; });
-    serveWaiting();
+    // A peer that takes connections and no requests is as good as one that takes no connections.
+    if (useless)
+      failWaiting(why);
+    else
+      serveWaiting();
   }
 
  private:
@@ -191,8 +197,10 @@ class Pool final : public PooledHttpClient, public ConnectionOwner {
 
   void failWaiting(const Error& error) {
     if (connections_.empty() && dials_.empty()) {
-      auto waiting = std::exchange(waiting_, {});
-      for (auto& exchange : waiting) exchange->end(error);
+      // A handler may destroy the client, which must then hear nothing more.
+      std::weak_ptr<bool> alive = alive_;
+      for (auto& exchange : std::exchange(waiting_, {}))
+        alive.expired() ? exchange->cancel() : exchange->end(error);
       return;
     }
     // The connections that are there serve them in turn; another one is tried for, but not in a hot
@@ -213,6 +221,7 @@ class Pool final : public PooledHttpClient, public ConnectionOwner {
   std::optional<Pending> redial_;  // set while no other connection is dialled
   std::uint64_t next_dial_ = 0;
   std::size_t dialled_ = 0;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace

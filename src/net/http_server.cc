@@ -34,6 +34,7 @@ namespace websocket = boost::beast::websocket;
 constexpr std::size_t kReadBuffer = 64 << 10;
 constexpr std::size_t kMaxPipelined = 64 << 10;
 constexpr std::size_t kMaxWebSocketMessage = 16 << 20;
+constexpr std::size_t kMaxWebSocketBacklog = 64 << 20;  // a peer that takes nothing is cut off here
 
 class ServerConnection;
 class Server;
@@ -61,9 +62,20 @@ class WebSocketOverStream final : public WebSocket {
   }
 
   void send(bool text, std::string message) override {
+    if (state_->dropped) return;
+    state_->backlog += message.size();
+    if (state_->backlog > kMaxWebSocketBacklog) {
+      // Not from here: the one who sends may own what hears it.
+      asio::post(state_->owned->get_executor(), [state = state_] {
+        if (!state->dropped) state->gone();
+      });
+      return;
+    }
     state_->outgoing.push_back({text, std::move(message)});
     state_->write();
   }
+
+  std::size_t backlog() const override { return state_->backlog; }
 
   void close(std::uint16_t code, std::string_view reason) override {
     state_->goodbye = websocket::close_reason(static_cast<websocket::close_code>(code),
@@ -110,6 +122,7 @@ class WebSocketOverStream final : public WebSocket {
           asio::const_buffer(outgoing.front().data.data(), outgoing.front().data.size()),
           [self = shared_from_this()](ErrorCode error, std::size_t) {
             self->writing = false;
+            self->backlog -= self->outgoing.front().data.size();
             self->outgoing.pop_front();
             if (!error) self->write();
           });
@@ -129,6 +142,7 @@ class WebSocketOverStream final : public WebSocket {
     websocket::stream<Stream&, /*deflateSupported=*/false> socket;
     boost::beast::flat_buffer buffer;
     std::deque<Message> outgoing;
+    std::size_t backlog = 0;
     std::optional<websocket::close_reason> goodbye;
     Handler handler;
     bool writing = false, dropped = false;
@@ -155,6 +169,8 @@ class Answer final : public ServerRequest {
                        Function<void(std::unique_ptr<WebSocket>)> accepted) override;
 
   bool keep_alive = true;
+  bool chunks =
+      true;  // HTTP/1.0 knows none: there the end of the connection is the end of the answer
   void clientGone() {
     state_ = State::Done;
     if (gone_) std::exchange(gone_, nullptr)();
@@ -263,7 +279,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
       parse();
       if (closed_) return;
     } else {
-      expect(options_.idle_timeout);
+      expect(std::exchange(first_, false) ? options_.head_timeout : options_.idle_timeout);
     }
     waitForBytes();
   }
@@ -303,7 +319,11 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
       ErrorCode error;
       std::size_t used = parser_->put(asio::const_buffer(pending_.data(), pending_.size()), error);
       pending_.erase(0, used);
-      if (parser_->is_header_done() && !head_seen_) headSeen();
+      if (parser_->is_header_done() && !head_seen_) {
+        if (std::string_view wrong = badFraming(); !wrong.empty())
+          return refuse(400, std::string(wrong));
+        headSeen();
+      }
       if (error == http::error::need_more) return;
       if (error == http::error::header_limit) return refuse(431, "the request's head is too large");
       if (error) return refuse(400, format("not an HTTP request: {}", error.message()));
@@ -313,6 +333,28 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
       if (used == 0) return;
     }
     if (parser_->is_done()) dispatch();
+  }
+
+  // Where two programs could disagree about where a request ends, one may be hidden in another:
+  // refused.
+  std::string_view badFraming() const {
+    std::size_t hosts = 0, lengths = 0, codings = 0;
+    for (const auto& [name, value] : parser_->headers) {
+      if (equalsIgnoreCase(name, "host")) ++hosts;
+      if (equalsIgnoreCase(name, "transfer-encoding")) {
+        ++codings;
+        if (!equalsIgnoreCase(value, "chunked") || parser_->version < 11)
+          return "the only transfer coding that is understood is \"chunked\", and only in HTTP/1.1";
+      }
+      if (equalsIgnoreCase(name, "content-length")) {
+        ++lengths;
+        if (value.empty() || value.find_first_not_of("0123456789") != std::string::npos)
+          return "the Content-Length is not a number";
+      }
+    }
+    if (hosts > 1 || (hosts == 0 && parser_->version >= 11)) return "a request has one Host header";
+    if (lengths + codings > 1) return "a request says once how long its body is";
+    return {};
   }
 
   void headSeen() {
@@ -364,7 +406,8 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   SendBuffer outgoing_;
   std::weak_ptr<Answer> current_;
   Pending timer_;
-  bool secure_ = false, reading_ = false, parsing_ = false, head_seen_ = false, too_large_ = false;
+  bool first_ = true, secure_ = false, reading_ = false, parsing_ = false, head_seen_ = false,
+       too_large_ = false;
   bool busy_ = false, closing_ = false, closed_ = false, last_request_ = false,
        waiting_writable_ = false;
 };
@@ -417,7 +460,7 @@ class Server final : public HttpServer {
     ErrorCode ignored;
     acceptor_.close(ignored);
     for (const auto& connection : std::set(connections_)) connection->closeWhenIdle();
-    if (connections_.empty() && drained_) loop_.post(std::exchange(drained_, nullptr));
+    tellIfDrained();
   }
 
   void handle(std::shared_ptr<ServerRequest> request) { handler_(std::move(request)); }
@@ -426,10 +469,15 @@ class Server final : public HttpServer {
     bool was_full = connections_.size() >= options_.max_connections;
     connections_.erase(connection);
     if (was_full && acceptor_.is_open()) accept();
-    if (connections_.empty() && drained_) std::exchange(drained_, nullptr)();
+    tellIfDrained();
   }
 
  private:
+  // Never from inside: whoever hears it may destroy the server.
+  void tellIfDrained() {
+    if (connections_.empty() && drained_) loop_.post(std::exchange(drained_, nullptr));
+  }
+
   void accept() {
     acceptor_.async_accept(
         [this, alive = std::weak_ptr(alive_)](ErrorCode error, asio::ip::tcp::socket socket) {
@@ -465,6 +513,7 @@ void ServerConnection::dispatch() {
   parsing_ = false;
   auto request = std::make_shared<Answer>(weak_from_this());
   request->keep_alive = parser_->keep_alive();
+  request->chunks = parser_->version >= 11;
   request->method = std::move(parser_->method);
   request->target = std::move(parser_->target);
   request->headers = std::move(parser_->headers);
@@ -523,13 +572,15 @@ void Answer::respond(int status, Headers answer_headers, std::string answer_body
 void Answer::begin(int status, Headers answer_headers) {
   if (state_ != State::Open) return;
   state_ = State::Streaming;
+  keep_alive = keep_alive && chunks;
   if (auto connection = connection_.lock())
-    connection->send(head(status, answer_headers, "Transfer-Encoding: chunked\r\n"));
+    connection->send(head(status, answer_headers, chunks ? "Transfer-Encoding: chunked\r\n" : ""));
 }
 
 void Answer::write(std::string_view piece) {
   if (state_ != State::Streaming || piece.empty() || method == "HEAD") return;
   if (auto connection = connection_.lock()) {
+    if (!chunks) return connection->send(piece);
     std::string chunk = format("{:x}\r\n", piece.size());
     chunk += piece;
     chunk += "\r\n";
@@ -546,7 +597,7 @@ void Answer::end() {
   if (state_ != State::Streaming) return;
   state_ = State::Done;
   if (auto connection = connection_.lock()) {
-    if (method != "HEAD") connection->send("0\r\n\r\n");
+    if (method != "HEAD" && chunks) connection->send("0\r\n\r\n");
     connection->answered(keep_alive);
   }
 }

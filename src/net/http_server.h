@@ -22,6 +22,8 @@ class WebSocket {
   virtual ~WebSocket() = default;
   virtual void listen(Handler handler) = 0;
   virtual void send(bool text, std::string message) = 0;
+  // What was sent and the peer has not taken yet; beyond 64 MiB the connection is cut.
+  virtual std::size_t backlog() const = 0;
   // Says goodbye after what was sent before.
   virtual void close(std::uint16_t code, std::string_view reason) = 0;
 };

@@ -91,9 +91,9 @@ class Process : public std::enable_shared_from_this<Process> {
 
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
-    if (!options_.inherit_stdin) posix_spawn_file_actions_adddup2(&actions, in.read, 0);
+    if (!options_.interactive) posix_spawn_file_actions_adddup2(&actions, in.read, 0);
     posix_spawn_file_actions_adddup2(&actions, out.write, 1);
-    posix_spawn_file_actions_adddup2(&actions, err.write, 2);
+    if (!options_.interactive) posix_spawn_file_actions_adddup2(&actions, err.write, 2);
     posix_spawn_file_actions_addclosefrom_np(&actions, 3);
     if (!options_.directory.empty())
       posix_spawn_file_actions_addchdir_np(&actions, options_.directory.c_str());
@@ -105,8 +105,10 @@ class Process : public std::enable_shared_from_this<Process> {
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &all);  // SIGPIPE kills it, as it expects
     posix_spawnattr_setpgroup(&attributes, 0);
+    // In a group of its own it could not read from the terminal.
     posix_spawnattr_setflags(
-        &attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+        &attributes, static_cast<short>(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                        (options_.interactive ? 0 : POSIX_SPAWN_SETPGROUP)));
 
     std::vector<char*> argv;
     for (std::string& argument : options_.argv) argv.push_back(argument.data());
@@ -133,7 +135,7 @@ class Process : public std::enable_shared_from_this<Process> {
     exit_.assign(pid_fd);
     stdout_.assign(std::exchange(out.read, -1));
     stderr_.assign(std::exchange(err.read, -1));
-    if (!options_.inherit_stdin) stdin_.assign(std::exchange(in.write, -1));
+    if (!options_.interactive) stdin_.assign(std::exchange(in.write, -1));
     for (Descriptor* descriptor : {&stdin_, &stdout_, &stderr_})
       if (descriptor->is_open()) descriptor->native_non_blocking(true);
     return {};
@@ -210,7 +212,9 @@ class Process : public std::enable_shared_from_this<Process> {
   }
 
   void killGroup() {
-    if (pid_ > 0) ::kill(-pid_, SIGKILL);
+    if (pid_ <= 0) return;
+    if (!options_.interactive) ::kill(-pid_, SIGKILL);
+    ::kill(pid_, SIGKILL);  // it may have left its group
   }
 
   int kill() {

@@ -16,7 +16,8 @@ struct ProcessOptions {
   std::map<std::string, std::string> env;  // the whole environment: nothing is inherited
   std::string directory;                   // empty: ours
   std::string input;                       // written to its stdin, which is then closed
-  bool inherit_stdin = false;              // instead: a program that may ask the user something
+  // It may talk with the person at the terminal: it keeps our stdin, stderr and process group.
+  bool interactive = false;
   std::size_t max_output_bytes =
       1 << 20;             // of stdout and of stderr each; what is more is thrown away
   Duration timeout = 60s;  // then it is killed with all its descendants in its group

@@ -8,11 +8,19 @@
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include "base/format.h"
 #include "base/strings.h"
 
 namespace cadre::net {
+
+std::string proxyAuthorization(const Url& proxy) {
+  // A plus is a plus here, unlike in a query.
+  std::string text;
+  for (char c : proxy.user_info) text += c == '+' ? "%2B" : std::string(1, c);
+  return "Basic " + base64Encode(urlDecode(text));
+}
 
 namespace {
 
@@ -255,6 +263,10 @@ class Dial : public std::enable_shared_from_this<Dial> {
 
   void start() {
     timer_ = loop_.after(options_.timeout, weakly(&Dial::timedOut));
+    if (options_.unix_path.size() >= sizeof(sockaddr_un::sun_path)) {
+      last_ = Error{.code = Code::InvalidArgument, .message = "the path of the socket is too long"};
+      return loop_.post(weakly(&Dial::connectNext));
+    }
     if (!options_.unix_path.empty()) {
       targets_.emplace_back(asio::local::stream_protocol::endpoint(options_.unix_path));
       return connectNext();
@@ -322,12 +334,13 @@ class Dial : public std::enable_shared_from_this<Dial> {
   }
 
   void connected() {
+    reached_ = true;
     stream_ = std::make_unique<Stream>(std::move(socket_));
     if (options_.proxy && options_.url.scheme == "https") {
       outgoing_.append(format("CONNECT {0} HTTP/1.1\r\nHost: {0}\r\n", options_.url.authority()));
       if (!options_.proxy->user_info.empty())
         outgoing_.append(
-            format("Proxy-Authorization: Basic {}\r\n", base64Encode(options_.proxy->user_info)));
+            format("Proxy-Authorization: {}\r\n", proxyAuthorization(*options_.proxy)));
       outgoing_.append("\r\n");
       return askProxy();
     }
@@ -402,6 +415,8 @@ class Dial : public std::enable_shared_from_this<Dial> {
     auto done = std::exchange(done_, nullptr);
     cancel();
     std::string what = options_.unix_path.empty() ? options_.url.authority() : options_.unix_path;
+    // Until there is a stream, it is the proxy that is not reached.
+    if (options_.proxy && !reached_) what = "the proxy " + options_.proxy->authority();
     done(std::move(error).context("connecting to " + what));
   }
 
@@ -417,6 +432,7 @@ class Dial : public std::enable_shared_from_this<Dial> {
   SendBuffer outgoing_;
   std::string incoming_;
   Pending timer_, attempt_;
+  bool reached_ = false;
 };
 
 }  // namespace

@@ -126,6 +126,9 @@ struct ConnectOptions {
   Duration timeout = 30s;           // for all of it: names, connecting, proxy, TLS
 };
 
+// What a proxy's URL says of who we are, as the header's value.
+std::string proxyAuthorization(const Url& proxy);
+
 // Dials. The errors name what was dialled.
 Pending connect(Loop& loop, ConnectOptions options,
                 Function<void(Result<std::unique_ptr<Stream>>)> done);

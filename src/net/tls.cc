@@ -87,7 +87,7 @@ SSL_CTX* newContext(const SSL_METHOD* method) {
   // Several records at a time; otherwise each costs two system calls, one for its head.
   SSL_CTX_set_read_ahead(context, 1);
   SSL_CTX_set_default_read_buffer_len(context, kReadAhead);
-  SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
+  SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION);
   return context;
 }
 
@@ -154,6 +154,12 @@ Result<std::shared_ptr<TlsContext>> TlsContext::server(const TlsServerOptions& o
   SSL_CTX* context = newContext(TLS_server_method());
   result->context_ = context;
   CADRE_TRY(useIdentity(context, options.certificate, options.key));
+  // Each connection shows who it is: a resumed session would carry a client past a CA that has
+  // changed since.
+  SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
+  SSL_CTX_set_num_tickets(context, 0);
+  SSL_CTX_set_session_id_context(context, reinterpret_cast<const unsigned char*>("cadre"), 5);
   if (!options.client_ca.empty()) {
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
     CADRE_TRY(trust(context, options.client_ca));
