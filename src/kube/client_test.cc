@@ -298,6 +298,30 @@ TEST_P(ClientTest, ATokenThatRotatesHeals) {
   EXPECT_TRUE(api.get());  // the last good one stays in use
 }
 
+TEST_P(ClientTest, ATokenThatRotatesForEverIsTriedOnce) {
+  Folder folder;
+  int count = 0;
+  std::string file = folder.write("token", "t0");
+  Api api(GetParam(), [&](WireServer::Request, Reply reply) {
+    folder.write("token", format("t{}", ++count));
+    reply->json(401, status(401, "Unauthorized", "Unauthorized"));
+  });
+  api.config.token = "t0";
+  api.config.token_file = file;
+  EXPECT_FALSE(api.get());
+  EXPECT_EQ(api.requests.size(), 2u);
+}
+
+TEST_P(ClientTest, AServerThatAsksForAnHourGetsNone) {
+  Api api(GetParam(), [](WireServer::Request, Reply reply) {
+    reply->json(503, status(503, "ServiceUnavailable", "down"), {{"Retry-After", "3600"}});
+  });
+  auto answer = api.get();
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().text(), "down");
+  EXPECT_EQ(answer.error().retry_after, Duration(1h));
+}
+
 TEST_P(ClientTest, AnExpiredTokenThatDoesNotRotateSaysWhatToDo) {
   Api api(GetParam(), [](WireServer::Request, Reply reply) {
     reply->json(401, status(401, "Unauthorized", "Unauthorized"));

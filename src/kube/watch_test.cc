@@ -347,6 +347,38 @@ TEST(Watcher, WaitsAsLongAsTheServerAsks) {
   EXPECT_EQ(w.watches->sent.size(), 2u);
 }
 
+TEST(Watcher, WhatIsDeletedWhileThePictureIsDrawnIsNotInIt) {
+  Watched w;
+  w.watch(0).head(200);
+  w.watch(0).data(event("ADDED", object("a", 5)) + event("ADDED", object("b", 6)) +
+                  event("DELETED", object("a", 8)) + bookmark(10, true));
+  EXPECT_THAT(w.seen, ElementsAre("+a@5", "+b@6", "-a@8"));
+  EXPECT_EQ(w.mirror->objects().size(), 1u);
+  w.watch(0).data(event("ERROR", gone()));
+  w.scheduler.runReady();
+  w.seen.clear();
+  w.watch(1).head(200);
+  w.watch(1).data(event("ADDED", object("b", 6)) + event("DELETED", object("b", 20)) +
+                  bookmark(30, true));
+  EXPECT_THAT(w.seen, ElementsAre("-b@20"));
+}
+
+TEST(Watcher, AWatchThatLivedLongStartsTheBackoffAgain) {
+  Watched w;
+  w.sync();
+  Error lost{.code = Code::Unavailable, .message = "lost"};
+  for (std::size_t i = 0; i < 3; ++i) {
+    w.watch(i).end(lost);
+    while (w.watches->sent.size() == i + 1) ASSERT_TRUE(w.scheduler.runNext());
+  }
+  w.watch(3).head(200);
+  w.watch(3).data(event("MODIFIED", object("a", 40)));
+  w.scheduler.advance(3min);
+  w.watch(3).end(lost);
+  w.scheduler.advance(900ms);
+  EXPECT_EQ(w.watches->sent.size(), 5u);
+}
+
 TEST(Watcher, ANewUidUnderAnOldNameIsAnotherObject) {
   Watched w;
   w.sync();

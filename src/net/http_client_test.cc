@@ -2,8 +2,10 @@
 // give a clear error or heal; nothing may hang.
 #include "net/http_client.h"
 
+#include <boost/asio/write.hpp>
 #include <map>
 
+#include "net/asio.h"
 #include "net/testing/wire_server.h"
 
 namespace cadre::net {
@@ -351,6 +353,137 @@ TEST(Http2Test, IdleConnectionsAreClosed) {
   EXPECT_TRUE(wire.loop.runUntil([&] { return wire.client->stats().connections == 0; }, kSoon));
 }
 
+TEST(Http2Test, APeerThatTakesConnectionsAndNoRequestsIsNotHammered) {
+  Wire wire(true, [](WireServer::Request, Reply reply) { reply->json(200, "{}"); }, {},
+            {.hang_up = true});
+  auto answer = wire.get("/");
+  ASSERT_FALSE(answer);
+  EXPECT_THAT(answer.error().text(), HasSubstr("lost"));
+  EXPECT_EQ(wire.client->stats().dialled, 1u);
+}
+
+TEST(Http2Test, APeerThatAllowsNoStreamsGetsOneConnection) {
+  Wire wire(true, [](WireServer::Request, Reply reply) { reply->json(200, "{}"); }, {},
+            {.max_streams = 0});
+  auto answer = wire.send({.head_timeout = 100ms});
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, Code::DeadlineExceeded);
+  EXPECT_EQ(wire.client->stats().dialled, 1u);
+}
+
+TEST(Http2Test, HeadersWithoutMeasureAreRefused) {
+  Wire wire(true, [](WireServer::Request, Reply reply) {
+    Headers headers;
+    for (int i = 0; i < 40; ++i) headers.add("x-" + std::to_string(i), std::string(8000, 'x'));
+    reply->json(200, "{}", std::move(headers));
+  });
+  EXPECT_FALSE(wire.get("/"));
+}
+
+TEST_P(HttpClientTest, AClientThatIsDestroyedInAHandlerSaysNothingMore) {
+  std::vector<Reply> held;
+  Wire wire(GetParam(),
+            [&](WireServer::Request, Reply reply) { held.push_back(std::move(reply)); });
+  int ends = 0;
+  std::vector<Pending> exchanges;
+  for (int i = 0; i < 5; ++i) {
+    ResponseHandler handler;
+    handler.end = [&](Result<>) {
+      ++ends;
+      wire.client.reset();
+    };
+    exchanges.push_back(wire.client->send({}, std::move(handler)));
+  }
+  ASSERT_TRUE(wire.loop.runUntil([&] { return held.size() == 5; }, kSoon));
+  wire.server->cut();
+  ASSERT_TRUE(wire.loop.runUntil([&] { return ends > 0; }, kSoon));
+  int turns = 0;
+  wire.loop.runUntil([&] { return ++turns > 20; }, 50ms);
+  EXPECT_EQ(ends, 1);
+}
+
+TEST_P(HttpClientTest, ARequestFromAnothersEndIsNotTakenForIdle) {
+  Reply held;
+  Wire wire(GetParam(),
+            [&](WireServer::Request request, Reply reply) {
+              if (request.target == "/second") {
+                reply->head(200);
+                held = std::move(reply);
+                return;
+              }
+              reply->json(200, "{}");
+            },
+            {.idle_timeout = 30ms});
+  Pending second;
+  std::optional<Result<HttpResponse>> answer;
+  Pending first = fetch(*wire.client, {}, 100, [&](auto) {
+    second = fetch(*wire.client, {.target = "/second"}, 100,
+                   [&](auto result) { answer = std::move(result); });
+  });
+  ASSERT_TRUE(wire.loop.runUntil([&] { return held != nullptr; }, kSoon));
+  wire.loop.runUntil([&] { return answer.has_value(); }, 120ms);
+  ASSERT_FALSE(answer.has_value());
+  held->data("late");
+  held->end();
+  ASSERT_TRUE(wire.loop.runUntil([&] { return answer.has_value(); }, kSoon));
+  ASSERT_TRUE(*answer) << answer->error().text();
+}
+
+TEST_P(HttpClientTest, NamesAreVerifiedLikeAddresses) {
+  for (auto [name, accepted] : {std::pair{"localhost", true}, std::pair{"other.example", false}}) {
+    CertificateAndKey identity = testCertificate("x", {name});
+    Loop loop;
+    auto server =
+        WireServer::start(loop, {.http2 = GetParam(), .identity = &identity},
+                          [](WireServer::Request, Reply reply) { reply->json(200, "{}"); });
+    auto client = *makeHttpClient(
+        loop, {.url = *Url::parse("https://localhost:" + std::to_string(server->port())),
+               .tls = {.ca = server->ca()}});
+    auto answer = await<HttpResponse>(
+        loop, [&](auto done) { return fetch(*client, {}, 10, std::move(done)); }, kSoon);
+    EXPECT_EQ(answer.ok(), accepted) << name;
+  }
+}
+
+// A peer that says one thing, then another over and over if it is asked to, whatever it hears.
+Result<HttpResponse> askRaw(std::string once, std::string over_and_over = {}) {
+  Loop loop;
+  asio::ip::tcp::acceptor acceptor(contextOf(loop), {asio::ip::make_address("127.0.0.1"), 0});
+  asio::ip::tcp::socket socket(contextOf(loop));
+  std::string sending = once;
+  Function<void()> send = [&] {
+    asio::async_write(socket, asio::buffer(sending), [&](ErrorCode error, std::size_t) {
+      if (error || over_and_over.empty()) return;
+      sending = over_and_over;
+      send();
+    });
+  };
+  acceptor.async_accept(socket, [&](ErrorCode) { send(); });
+  auto client = *makeHttpClient(
+      loop,
+      {.url = *Url::parse("http://127.0.0.1:" + std::to_string(acceptor.local_endpoint().port()))});
+  return await<HttpResponse>(
+      loop, [&](auto done) { return fetch(*client, {}, 1000, std::move(done)); }, kSoon);
+}
+
+TEST(Http1Test, InterimAnswersAreSteppedOverButNotForEver) {
+  const std::string interim = "HTTP/1.1 102 Processing\r\n\r\n";
+  // The answer comes before the question is complete, as far as this peer is concerned: it still
+  // counts.
+  auto answer = askRaw(interim + interim + "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+  ASSERT_TRUE(answer) << answer.error().text();
+  EXPECT_EQ(answer->status, 200);
+  EXPECT_EQ(answer->body, "ok");
+  EXPECT_THAT(askRaw(interim, interim).error().text(), HasSubstr("interim answers without an end"));
+}
+
+TEST(Http1Test, EndlessLinesAreCutOff) {
+  const std::string head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+  std::string junk(10'000, 'x');
+  EXPECT_THAT(askRaw(head + "5;a=", junk).error().text(), HasSubstr("a line without an end"));
+  EXPECT_THAT(askRaw(head + "0\r\nTrailer: ", junk).error().text(), HasSubstr("lost"));
+}
+
 TEST(HttpClient, NobodyListensGivesTheAddress) {
   Loop loop;
   auto client = *makeHttpClient(loop, {.url = *Url::parse("https://127.0.0.1:1")});
@@ -367,6 +500,16 @@ TEST(HttpClient, AnUnknownNameGivesTheName) {
       loop, [&](auto done) { return fetch(*client, {}, 10, std::move(done)); }, kSoon);
   ASSERT_FALSE(answer);
   EXPECT_THAT(answer.error().text(), HasSubstr("the name no-such-host.invalid does not resolve"));
+}
+
+TEST(HttpClient, APathThatIsTooLongForASocketIsAnError) {
+  Loop loop;
+  auto client =
+      *makeHttpClient(loop, {.url = *Url::parse("http://x"), .unix_path = std::string(200, 'x')});
+  auto answer = await<HttpResponse>(
+      loop, [&](auto done) { return fetch(*client, {}, 10, std::move(done)); }, kSoon);
+  ASSERT_FALSE(answer);
+  EXPECT_THAT(answer.error().text(), HasSubstr("too long"));
 }
 
 TEST(HttpClient, BadTlsMaterialIsSaidAtOnce) {

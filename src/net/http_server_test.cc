@@ -92,6 +92,41 @@ TEST(HttpServer, RefusesWhatIsNotHttpOrTooLarge) {
               StartsWith("HTTP/1.1 413 "));
 }
 
+TEST(HttpServer, RefusesRequestsThatCouldHideAnother) {
+  Served served(echo());
+  const std::string hidden = "GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n";
+  for (std::string headers :
+       {"Host: x\r\nTransfer-Encoding: gzip\r\n", "Host: x\r\nTransfer-Encoding: xchunked\r\n",
+        "Host: x\r\nTransfer-Encoding: chunked, gzip\r\n",
+        "Host: x\r\nTransfer-Encoding: identity\r\nContent-Length: 3\r\n",
+        "Host: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n",
+        "Host: x\r\nContent-Length: 3, 3\r\n", "", "Host: x\r\nHost: y\r\n"}) {
+    std::string out = served.raw("POST / HTTP/1.1\r\n" + headers + "\r\n" + hidden);
+    EXPECT_THAT(out, StartsWith("HTTP/1.1 400 ")) << headers;
+    EXPECT_EQ(out.find("/hidden"), std::string::npos) << headers;
+  }
+}
+
+TEST(HttpServer, OldClientsGetStreamsWithoutChunks) {
+  Served served([](std::shared_ptr<ServerRequest> request) {
+    request->begin(200, {});
+    request->write("plain");
+    request->end();
+  });
+  EXPECT_EQ(served.raw("GET / HTTP/1.0\r\n\r\n"),
+            "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nplain");
+}
+
+TEST(HttpServer, MayBeDestroyedWhenItIsDrained) {
+  Served served(echo());
+  auto client = served.client();
+  ASSERT_TRUE(await<HttpResponse>(
+      served.loop, [&](auto done) { return fetch(*client, {}, 100, std::move(done)); }, kSoon));
+  ASSERT_EQ(served.server->connections(), 1u);
+  served.server->drain([&] { served.server.reset(); });
+  EXPECT_TRUE(served.loop.runUntil([&] { return served.server == nullptr; }, kSoon));
+}
+
 TEST(HttpServer, SlowAndSilentClientsAreCutOff) {
   Served served(echo(), {.head_timeout = 20ms, .body_timeout = 20ms, .idle_timeout = 20ms});
   EXPECT_EQ(served.raw(""), "");

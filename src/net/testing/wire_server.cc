@@ -170,6 +170,7 @@ class Http2Server final : public WireServer {
     script_(std::move(request), std::move(reply));
   }
   std::uint32_t maxStreams() const { return options_.max_streams; }
+  bool hangsUp() const { return options_.hang_up; }
 
  private:
   void accept() {
@@ -197,6 +198,7 @@ class Http2Server final : public WireServer {
 };
 
 void Peer::serve() {
+  if (server_->hangsUp()) return close();
   nghttp2_session_callbacks* callbacks;
   nghttp2_session_callbacks_new(&callbacks);
   nghttp2_session_callbacks_set_on_header_callback(

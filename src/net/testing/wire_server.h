@@ -16,8 +16,9 @@ class WireServer {
  public:
   struct Options {
     bool http2 = true;
-    std::size_t max_connections = 1000;           // HTTP/2: what comes after is closed at once
-    std::uint32_t max_streams = 100;              // HTTP/2: what it tells its clients
+    std::size_t max_connections = 1000;  // HTTP/2: what comes after is closed at once
+    bool hang_up = false;                // HTTP/2: closes each connection before its first frame
+    std::uint32_t max_streams = 100;     // HTTP/2: what it tells its clients
     const CertificateAndKey* identity = nullptr;  // null: one that its own CA signs for 127.0.0.1
     std::string client_ca = {};  // asks for client certificates that this CA signed
   };
