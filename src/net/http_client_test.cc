@@ -371,13 +371,16 @@ TEST(Http2Test, APeerThatAllowsNoStreamsGetsOneConnection) {
   EXPECT_EQ(wire.client->stats().dialled, 1u);
 }
 
-TEST(Http2Test, HeadersWithoutMeasureAreRefused) {
+TEST(Http2Test, HeadersThatGrowWhenTheyAreUnpackedAreRefused) {
+  // On the wire each repetition is one byte.
   Wire wire(true, [](WireServer::Request, Reply reply) {
     Headers headers;
-    for (int i = 0; i < 40; ++i) headers.add("x-" + std::to_string(i), std::string(8000, 'x'));
+    for (int i = 0; i < 100; ++i) headers.add("x-bomb", std::string(3000, 'x'));
     reply->json(200, "{}", std::move(headers));
   });
-  EXPECT_FALSE(wire.get("/"));
+  auto answer = wire.get("/");
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, Code::Unavailable) << answer.error().text();
 }
 
 TEST_P(HttpClientTest, AClientThatIsDestroyedInAHandlerSaysNothingMore) {

@@ -82,10 +82,7 @@ void Stream::startServerTls(std::shared_ptr<TlsContext> context) {
 Stream::Status Stream::handshake() {
   ERR_clear_error();
   int result = SSL_do_handshake(ssl_);
-  if (result == 1) {
-    needs_bytes_ = false;  // the peer's first message may have come along
-    return Status::Ok;
-  }
+  if (result == 1) return Status::Ok;
   Status status = sslStatus(result, "TLS handshake");
   if (status == Status::Closed) {
     error_ = Error{.code = Code::Unavailable,
@@ -139,7 +136,6 @@ Stream::Status Stream::sslStatus(int result, const char* doing) {
   int saved_errno = errno;
   switch (SSL_get_error(ssl_, result)) {
     case SSL_ERROR_WANT_READ:
-      needs_bytes_ = true;
       return Status::WantRead;
     case SSL_ERROR_WANT_WRITE:
       return Status::WantWrite;
@@ -176,7 +172,6 @@ Stream::Io Stream::read(std::span<char> into) {
     errno = 0;
     std::size_t bytes = 0;
     int result = SSL_read_ex(ssl_, into.data(), into.size(), &bytes);
-    needs_bytes_ = false;
     if (result == 1) return {Status::Ok, bytes};
     return {sslStatus(result, "reading")};
   }
@@ -201,10 +196,8 @@ Stream::Io Stream::write(std::string_view from) {
 }
 
 void Stream::waitReadable(Function<void()> ready) {
-  // Bytes that OpenSSL has already taken off the socket would never make it readable again. Half a
-  // record is no reason to look again, though.
-  if (ssl_ && !needs_bytes_ && SSL_has_pending(ssl_))
-    return asio::post(socket_.get_executor(), std::move(ready));
+  // Bytes that OpenSSL has already taken off the socket would never make it readable again.
+  if (ssl_ && SSL_pending(ssl_) > 0) return asio::post(socket_.get_executor(), std::move(ready));
   socket_.async_wait(Socket::wait_read, [ready = std::move(ready)](ErrorCode error) {
     if (error != asio::error::operation_aborted) ready();
   });

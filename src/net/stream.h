@@ -16,9 +16,8 @@
 namespace cadre::net {
 
 // A non-blocking byte stream over a TCP or Unix socket, with or without TLS. OpenSSL works on the
-// socket itself, and takes as much off it at once as there is. It also models Asio's
-// AsyncReadStream and AsyncWriteStream, so that Beast's WebSocket can run on it. Belongs to its
-// loop.
+// socket itself: no buffer stands between them. It also models Asio's AsyncReadStream and
+// AsyncWriteStream, so that Beast's WebSocket can run on it. Belongs to its loop.
 class Stream {
  public:
   using Socket = asio::generic::stream_protocol::socket;
@@ -91,8 +90,7 @@ class Stream {
   std::shared_ptr<TlsContext> context_;
   SSL* ssl_ = nullptr;
   Error error_;
-  bool shut_ = false;         // TLS failed for good: no close_notify may be sent
-  bool needs_bytes_ = false;  // TLS can go on only with more bytes from the socket
+  bool shut_ = false;  // TLS failed for good: no close_notify may be sent
 };
 
 // Bytes on their way out. Taking from the front costs nothing until it is empty.

@@ -77,16 +77,11 @@ Result<> trust(SSL_CTX* context, std::string_view ca) {
   return {};
 }
 
-constexpr std::size_t kReadAhead = 32 << 10;  // while there is something to read; then it is freed
-
 SSL_CTX* newContext(const SSL_METHOD* method) {
   SSL_CTX* context = SSL_CTX_new(method);
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
   SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                 SSL_MODE_RELEASE_BUFFERS);
-  // Several records at a time; otherwise each costs two system calls, one for its head.
-  SSL_CTX_set_read_ahead(context, 1);
-  SSL_CTX_set_default_read_buffer_len(context, kReadAhead);
   SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION);
   return context;
 }

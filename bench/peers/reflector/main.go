@@ -54,7 +54,8 @@ func main() {
 	managedFields := flag.String("managed-fields", "keep", "keep, or drop them before they are stored")
 	list := flag.String("list", "whole", "whole: as the reflector asks for it, which the server answers in one piece; "+
 		"pages: asks in a way that gets 500 at a time")
-	encoding := flag.String("encoding", "json", "json or protobuf")
+	encoding := flag.String("encoding", "default", "default: what client-go chooses, protobuf; or json")
+	compression := flag.String("compression", "default", "default: what client-go chooses, large lists are compressed; or off")
 	quiet := flag.Int("quiet-seconds", 0, "how long to sit still before memory is measured")
 	flag.Parse()
 
@@ -63,9 +64,10 @@ func main() {
 		measure.Fail("%v", err)
 	}
 	config.QPS = -1
-	if *encoding == "protobuf" {
-		config.ContentType = "application/vnd.kubernetes.protobuf"
+	if *encoding == "json" {
+		config.ContentType = "application/json"
 	}
+	config.DisableCompression = *compression == "off"
 	clientset, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		measure.Fail("%v", err)
