@@ -371,18 +371,6 @@ TEST(Http2Test, APeerThatAllowsNoStreamsGetsOneConnection) {
   EXPECT_EQ(wire.client->stats().dialled, 1u);
 }
 
-TEST(Http2Test, HeadersThatGrowWhenTheyAreUnpackedAreRefused) {
-  // On the wire each repetition is one byte.
-  Wire wire(true, [](WireServer::Request, Reply reply) {
-    Headers headers;
-    for (int i = 0; i < 100; ++i) headers.add("x-bomb", std::string(3000, 'x'));
-    reply->json(200, "{}", std::move(headers));
-  });
-  auto answer = wire.get("/");
-  ASSERT_FALSE(answer);
-  EXPECT_EQ(answer.error().code, Code::Unavailable) << answer.error().text();
-}
-
 TEST_P(HttpClientTest, AClientThatIsDestroyedInAHandlerSaysNothingMore) {
   std::vector<Reply> held;
   Wire wire(GetParam(),
