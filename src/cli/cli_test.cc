@@ -160,6 +160,9 @@ TEST_F(CliServerTest, TellsWhatIsNotThere) {
   Outcome missing = cadre({"get", "pods", "x"});
   EXPECT_EQ(missing.code, 1);
   EXPECT_EQ(missing.err, "cadre: pods \"x\" not found\n");
+  EXPECT_EQ(cadre({"get", "pods", ""}).err, "cadre: a name is empty\n");
+  EXPECT_EQ(cadre({"get", "pods", "web", "-l", "a=b"}).err,
+            "cadre: names and a selector exclude each other: leave one of them out\n");
   Outcome unknown = cadre({"get", "agents"});
   EXPECT_EQ(unknown.code, 1);
   EXPECT_EQ(

@@ -81,6 +81,12 @@ Result<std::string> get(const GetFlags& flags, const Surroundings& surroundings)
     return Error{.code = Code::InvalidArgument,
                  .message = "a name needs one namespace: leave -A out"};
 
+  for (const std::string& name : flags.names)
+    if (name.empty()) return Error{.code = Code::InvalidArgument, .message = "a name is empty"};
+  if (!flags.labels.empty() && !flags.names.empty())
+    return Error{.code = Code::InvalidArgument,
+                 .message = "names and a selector exclude each other: leave one of them out"};
+
   bool table = flags.output.empty();
   auto ask = [&](const std::string& name) {
     std::string target = resource.path(cluster->ns, name);

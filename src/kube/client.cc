@@ -86,13 +86,13 @@ std::string_view whatToDo(const Error& error) {
   if (error.reason == "CertificateRefused")
     return "check the certificate authority and the server name there, or ask who runs the cluster "
            "for the present CA";
+  if (says("proxy")) return "check the proxy there";
   if (says("does not resolve"))
     return "check the address there, and that this machine can resolve it";
   if (says("connection refused"))
     return "check that the API server is running and that the address there is right";
   if (says("unreachable") || error.code == Code::DeadlineExceeded)
     return "check the network, a VPN or a firewall on the way, and the address there";
-  if (says("proxy")) return "check the proxy there";
   if (says("certificate required") || says("bad certificate") || says("unknown ca"))
     return "check the client certificate there: the server does not accept it";
   return "try again; if it stays so, look at the API server's log";

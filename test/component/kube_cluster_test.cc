@@ -70,14 +70,18 @@ class KubeClusterTest : public testing::Test {
   std::unique_ptr<Client> connect(const std::string& context = {}) {
     auto config = loadConfig(
         {.kubeconfig = environment("CADRE_TEST_KUBECONFIG"), .context = context, .env = {}});
-    EXPECT_TRUE(config) << config.error().text();
+    if (!config) {
+      ADD_FAILURE() << config.error().text();
+      return nullptr;
+    }
     auto made = Client::connect(loop, *config);
     EXPECT_TRUE(made) << made.error().text();
-    return *std::move(made);
+    return made ? *std::move(made) : nullptr;
   }
 
   void SetUp() override {
     client = connect();
+    ASSERT_TRUE(client);
     static int count = 0;
     ns = format("test-{}-{}", ::getpid(), ++count);
     must([&](auto done) {

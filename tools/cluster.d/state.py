@@ -49,19 +49,30 @@ def kill(known, number):
             os.close(handle)
 
 
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+
+
+def read_record(file):
+    """A record that is missing or was cut off by a crash holds nothing; what runs is found by its processes."""
+    try:
+        return json.loads(file.read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
+
+
 class Cluster:
     """The folder of one cluster: cluster.json, run/ with a record of each process, logs/, certs/,
     config/, kubeconfig and the parts' own data. Reading it needs no lock, changing it does."""
 
     def __init__(self, name):
-        if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,39}", name):
+        if not NAME.fullmatch(name):
             raise Failure(f"a cluster's name is made of a-z, 0-9 and -, not {name!r}")
         self.name = name
         self.dir = CLUSTERS_DIR / name
         self.certs = self.dir / "certs"
         self.kubeconfig = self.dir / "kubeconfig"
         self.file = self.dir / "cluster.json"
-        self.config = json.loads(self.file.read_text()) if self.file.exists() else {}
+        self.config = read_record(self.file)
 
     def lock(self, blocking=True):
         return locked(CLUSTERS_DIR / ".locks" / self.name, blocking)
@@ -146,7 +157,7 @@ class Cluster:
 
 def clusters():
     folders = sorted(CLUSTERS_DIR.iterdir()) if CLUSTERS_DIR.exists() else ()
-    return [Cluster(folder.name) for folder in folders if not folder.name.startswith(".")]
+    return [Cluster(folder.name) for folder in folders if NAME.fullmatch(folder.name)]
 
 
 PORTS = ("etcd", "etcd-peer", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "registry",
