@@ -21,7 +21,7 @@ void run(Flags& flags) {
   if (!mirror.trouble().empty()) fail(mirror.trouble());
 
   Memory memory = readMemory();
-  print({{"objects", mirror.objects().size()},
+  print({{"objects", mirror.size()},
          {"resident_bytes", memory.resident},
          {"private_dirty_bytes", memory.private_dirty},
          {"peak_bytes", memory.peak}});

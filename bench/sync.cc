@@ -2,10 +2,12 @@
 // took and the most memory it needed. Whether the server streams the list or hands it out in pages
 // is the server's choice, as it is for every Watcher.
 //
-//   --hold mirror    as kube::Mirror holds them: trees
+//   --hold mirror    as kube::Mirror holds them: packed
 //   --hold text      as compact JSON text, to be parsed when it is looked at
 //   --hold nothing   the limit: the bytes are received and thrown away (--list pages or stream)
-//   --fill N         makes N ConfigMaps of about 1 KiB instead
+//   --fill N         makes N ConfigMaps of about 1 KiB instead: --data settings, such as people
+//   have;
+//                    or --data letters, drawn by lot: the worst for who packs
 #include <map>
 #include <optional>
 
@@ -23,14 +25,35 @@ namespace {
 constexpr std::size_t kKeys = 4;
 constexpr std::size_t kBytesPerKey = 256;
 
-json::Value configMap(const std::string& ns, std::size_t number, Random& random) {
+std::string drawLetters(Random& random) {
   static constexpr char kLetters[] = "abcdefghijklmnopqrstuvwxyz0123456789-_ \n";
-  json::Object data;
-  for (std::size_t key = 0; key < kKeys; ++key) {
-    std::string text(kBytesPerKey, ' ');
-    for (char& c : text) c = kLetters[random.below(sizeof kLetters - 1)];
-    data.set(format("part-{}.conf", key), std::move(text));
+  std::string text(kBytesPerKey, ' ');
+  for (char& c : text) c = kLetters[random.below(sizeof kLetters - 1)];
+  return text;
+}
+
+// Lines of a properties file: "cache.retry.limit = 4711".
+std::string drawSettings(Random& random) {
+  static constexpr std::string_view kWords[] = {
+      "server",   "timeout", "seconds", "cache",  "size",    "host",    "port",   "log",
+      "level",    "path",    "enabled", "retry",  "limit",   "queue",   "worker", "pool",
+      "max",      "min",     "buffer",  "region", "bucket",  "session", "user",   "group",
+      "policy",   "mode",    "format",  "batch",  "flush",   "replica", "shard",  "index",
+      "interval", "topic",   "broker",  "client", "request", "header",  "proxy",  "backend"};
+  auto word = [&] { return kWords[random.below(std::size(kWords))]; };
+  std::string text;
+  while (text.size() < kBytesPerKey) {
+    text += format("{}.{}.{} = ", word(), word(), word());
+    text += random.below(2) ? format("{}\n", random.below(100'000)) : format("{}\n", word());
   }
+  text.resize(kBytesPerKey);
+  return text;
+}
+
+json::Value configMap(const std::string& ns, std::size_t number, bool letters, Random& random) {
+  json::Object data;
+  for (std::size_t key = 0; key < kKeys; ++key)
+    data.set(format("part-{}.conf", key), letters ? drawLetters(random) : drawSettings(random));
   return json::Object{
       {"apiVersion", "v1"},
       {"kind", "ConfigMap"},
@@ -42,11 +65,12 @@ json::Value configMap(const std::string& ns, std::size_t number, Random& random)
       {"data", std::move(data)}};
 }
 
-void fill(net::Loop& loop, kube::Client& client, const std::string& ns, std::size_t count) {
+void fill(net::Loop& loop, kube::Client& client, const std::string& ns, std::size_t count,
+          bool letters) {
   createNamespace(loop, client, ns);
   Random random(1);
   runInLanes(loop, count, 32, [&](std::size_t number, Function<void()> done) {
-    return client.create(configMaps(), configMap(ns, number, random), {},
+    return client.create(configMaps(), configMap(ns, number, letters, random), {},
                          [done = std::move(done)](Result<json::Value> made) {
                            if (!made) fail(made.error().text());
                            done();
@@ -85,7 +109,7 @@ void holdMirror(net::Loop& loop, kube::Client& client, const std::string& ns) {
   Cost cost = section.cost();
   Memory memory = readMemory();
   Picture picture;
-  for (const auto& [key, object] : mirror.objects()) count(picture, *object);
+  mirror.forEach([&](const kube::ObjectKey&, const json::Value& o) { count(picture, o); });
   report(cost, memory, picture);
 }
 
@@ -184,6 +208,7 @@ void run(Flags& flags) {
   kube::Config config = configFrom(flags);
   std::string ns = flags.text("ns", "bench");
   std::size_t fill_count = flags.number("fill", 0);
+  std::string data = flags.text("data", "settings");
   std::string hold = flags.text("hold", "mirror");
   std::string list = flags.text("list", "pages");
   flags.end();
@@ -196,7 +221,7 @@ void run(Flags& flags) {
                             : throwAwayPages(loop, *http, config, ns);
   }
   auto client = check(kube::Client::connect(loop, config), "connecting");
-  if (fill_count > 0) return fill(loop, *client, ns, fill_count);
+  if (fill_count > 0) return fill(loop, *client, ns, fill_count, data == "letters");
   if (hold == "mirror") return holdMirror(loop, *client, ns);
   if (hold == "text") return holdText(loop, *client, ns);
   fail(format("objects cannot be held as \"{}\"", hold));

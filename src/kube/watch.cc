@@ -234,53 +234,59 @@ Mirror::Mirror(Client& client, WatcherOptions options, Random& random,
 
 WatchHandler Mirror::handler() {
   WatchHandler handler;
-  handler.begin = [this] { redrawn_.clear(); };
-  handler.item = [this](json::Value object) {
-    redrawn_.insert(ObjectKey::of(object));
-    put(std::move(object));
-  };
+  handler.begin = [this] { ++picture_; };
+  handler.item = [this](const json::Value& object) { put(object); };
   handler.synced = [this] {
     synced_ = true;
     trouble_.clear();
     for (auto next = objects_.begin(); next != objects_.end();) {
-      auto [key, last] = *next++;
-      if (!redrawn_.contains(key)) drop(key, std::move(last));
+      if (next->second.picture == picture_) {
+        ++next;
+        continue;
+      }
+      json::Value last = packer_.unpack(next->second.object);
+      next = objects_.erase(next);
+      tell(EventType::Deleted, last);
     }
-    redrawn_.clear();
   };
-  handler.changed = [this](EventType type, json::Value object) {
+  handler.changed = [this](EventType type, const json::Value& object) {
     trouble_.clear();
-    if (type != EventType::Deleted) return put(std::move(object));
-    ObjectKey key = ObjectKey::of(object);
-    redrawn_.erase(key);
-    drop(key, std::make_shared<const json::Value>(std::move(object)));
+    if (type != EventType::Deleted) return put(object);
+    if (objects_.erase(ObjectKey::of(object)) > 0) tell(EventType::Deleted, object);
   };
   handler.failed = [this](const Error& error) { trouble_ = error.text(); };
   return handler;
 }
 
-std::shared_ptr<const json::Value> Mirror::find(const ObjectKey& key) const {
+std::optional<json::Value> Mirror::find(const ObjectKey& key) const {
   auto found = objects_.find(key);
-  return found == objects_.end() ? nullptr : found->second;
+  if (found == objects_.end()) return std::nullopt;
+  return packer_.unpack(found->second.object);
 }
 
-void Mirror::put(json::Value object) {
-  ObjectKey key = ObjectKey::of(object);
-  auto& slot = objects_[key];
-  bool known = slot != nullptr;
-  if (known && resourceVersion(*slot) == resourceVersion(object)) return;
+void Mirror::forEach(
+    const Function<void(const ObjectKey& key, const json::Value& object)>& see) const {
+  for (const auto& [key, held] : objects_) see(key, packer_.unpack(held.object));
+}
+
+void Mirror::put(const json::Value& object) {
+  Held& held = objects_[ObjectKey::of(object)];
+  held.picture = picture_;
+  json::Packed packed = packer_.pack(object);
+  if (held.object == packed) return;
+  json::Value old = packer_.unpack(std::exchange(held.object, std::move(packed)));
+  bool known = !old.isNull();
+  if (known && resourceVersion(old) == resourceVersion(object)) return;
   // A new uid under an old name is another object: the first one went unseen.
-  if (known && uid(*slot) != uid(object)) {
-    if (changed_) changed_({EventType::Deleted, slot});
+  if (known && uid(old) != uid(object)) {
+    tell(EventType::Deleted, old);
     known = false;
   }
-  slot = std::make_shared<const json::Value>(std::move(object));
-  if (changed_) changed_({known ? EventType::Modified : EventType::Added, slot});
+  tell(known ? EventType::Modified : EventType::Added, object);
 }
 
-void Mirror::drop(const ObjectKey& key, std::shared_ptr<const json::Value> last) {
-  bool known = objects_.erase(key) > 0;
-  if (known && changed_) changed_({EventType::Deleted, std::move(last)});
+void Mirror::tell(EventType type, const json::Value& object) {
+  if (changed_) changed_({type, object});
 }
 
 }  // namespace cadre::kube

@@ -2,11 +2,12 @@
 
 #include <map>
 #include <memory>
-#include <set>
+#include <optional>
 #include <string>
 
 #include "base/backoff.h"
 #include "base/log.h"
+#include "json/pack.h"
 #include "kube/client.h"
 
 namespace cadre::kube {
@@ -63,33 +64,39 @@ class Watcher {
 
 // The objects that a Watcher told of, and what became of each: draws the difference where the
 // picture is drawn anew, so that its listener sees each change once, also those that happened while
-// nobody could watch.
+// nobody could watch. The listener must not drop it.
 class Mirror {
  public:
   struct Change {
-    EventType type;                             // Added, Modified or Deleted
-    std::shared_ptr<const json::Value> object;  // for Deleted the last state that is known
+    EventType type;             // Added, Modified or Deleted
+    const json::Value& object;  // for Deleted the last state that is known
   };
 
   Mirror(Client& client, WatcherOptions options, Random& random,
          Function<void(const Change&)> changed = {});
 
   bool synced() const { return synced_; }
-  const std::map<ObjectKey, std::shared_ptr<const json::Value>>& objects() const {
-    return objects_;
-  }
-  std::shared_ptr<const json::Value> find(const ObjectKey& key) const;
+  std::size_t size() const { return objects_.size(); }
+  bool contains(const ObjectKey& key) const { return objects_.contains(key); }
+  // Objects are held packed: looking at one takes it out of its packing.
+  std::optional<json::Value> find(const ObjectKey& key) const;
+  void forEach(const Function<void(const ObjectKey& key, const json::Value& object)>& see) const;
   // The last failure since all was well; empty when all is well.
   const std::string& trouble() const { return trouble_; }
 
  private:
   WatchHandler handler();
-  void put(json::Value object);
-  void drop(const ObjectKey& key, std::shared_ptr<const json::Value> last);
+  void put(const json::Value& object);
+  void tell(EventType type, const json::Value& object);
 
-  std::map<ObjectKey, std::shared_ptr<const json::Value>> objects_;
-  // What the new picture has so far; the old one is shown until it is complete.
-  std::set<ObjectKey> redrawn_;
+  struct Held {
+    json::Packed object;
+    std::uint32_t picture = 0;  // the last one that it was in
+  };
+  json::Packer packer_;
+  std::map<ObjectKey, Held> objects_;
+  // Pictures begun. The old one is shown until the new one is complete.
+  std::uint32_t picture_ = 0;
   Function<void(const Change&)> changed_;
   std::string trouble_;
   bool synced_ = false;

@@ -96,7 +96,7 @@ struct Watched {
                                   : change.type == EventType::Modified ? "~"
                                                                        : "-";
           seen.push_back(
-              format("{}{}@{}", sign, name(*change.object), resourceVersion(*change.object)));
+              format("{}{}@{}", sign, name(change.object), resourceVersion(change.object)));
         });
     scheduler.runReady();
   }
@@ -289,14 +289,14 @@ TEST(Watcher, APictureThatBreaksOffForgetsNothing) {
   w.seen.clear();
   w.watch(1).head(200);
   w.watch(1).data(event("ADDED", object("a", 5)));
-  EXPECT_TRUE(w.mirror->find({"ns", "b"})) << "the old picture is shown until the new one is there";
+  EXPECT_TRUE(w.mirror->contains({"ns", "b"})) << "the old picture is shown until the new one is there";
   w.watch(1).end(Error{.code = Code::Unavailable, .message = "lost"});
   w.scheduler.advance(1s);
   w.watch(2).head(200);
   w.watch(2).data(event("ADDED", object("a", 5)) + event("ADDED", object("b", 12)) +
                   bookmark(100, true));
   EXPECT_THAT(w.seen, IsEmpty());
-  EXPECT_EQ(w.mirror->objects().size(), 2u);
+  EXPECT_EQ(w.mirror->size(), 2u);
 }
 
 TEST(Watcher, TruncatedJsonIsAnErrorAndHeals) {
@@ -353,7 +353,7 @@ TEST(Watcher, WhatIsDeletedWhileThePictureIsDrawnIsNotInIt) {
   w.watch(0).data(event("ADDED", object("a", 5)) + event("ADDED", object("b", 6)) +
                   event("DELETED", object("a", 8)) + bookmark(10, true));
   EXPECT_THAT(w.seen, ElementsAre("+a@5", "+b@6", "-a@8"));
-  EXPECT_EQ(w.mirror->objects().size(), 1u);
+  EXPECT_EQ(w.mirror->size(), 1u);
   w.watch(0).data(event("ERROR", gone()));
   w.scheduler.runReady();
   w.seen.clear();

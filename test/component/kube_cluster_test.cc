@@ -281,7 +281,7 @@ TEST_F(KubeClusterTest, MirrorsByStreamAndByPages) {
                                 change.type == EventType::Added     ? "+"
                                 : change.type == EventType::Deleted ? "-"
                                                                     : "~",
-                                name(*change.object)));
+                                name(change.object)));
         });
     ASSERT_TRUE(loop.runUntil([&] { return mirror.synced(); }, kSoon));
     EXPECT_THAT(seen, ElementsAre("+c0", "+c1", "+c2", "+c3", "+c4"));
@@ -413,8 +413,8 @@ TEST_F(KubeClusterTest, KillingTheServerLosesAndDoublesNothing) {
   for (Watching& one : watching)
     one.mirror =
         std::make_unique<Mirror>(*client, options, random, [&one](const Mirror::Change& change) {
-          if (change.type == EventType::Added) ++one.added[std::string(name(*change.object))];
-          if (change.type == EventType::Deleted) ++one.deleted[std::string(name(*change.object))];
+          if (change.type == EventType::Added) ++one.added[std::string(name(change.object))];
+          if (change.type == EventType::Deleted) ++one.deleted[std::string(name(change.object))];
         });
 
   // A mirror passes over what it knows already. The watcher below it must not even tell it: between
@@ -458,7 +458,7 @@ TEST_F(KubeClusterTest, KillingTheServerLosesAndDoublesNothing) {
     truth.emplace(ObjectKey::of(object), std::string(resourceVersion(object)));
   EXPECT_THAT(truth, SizeIs(kWrites - kWrites / 3));
   auto agrees = [&](const Mirror& mirror) {
-    if (mirror.objects().size() != truth.size()) return false;
+    if (mirror.size() != truth.size()) return false;
     for (const auto& [key, version] : truth)
       if (auto held = mirror.find(key); !held || resourceVersion(*held) != version) return false;
     return true;
