@@ -15,6 +15,7 @@ namespace {
 constexpr std::int32_t kStreamWindow = 4 << 20;
 constexpr std::int32_t kConnectionWindow = 64 << 20;
 constexpr std::size_t kMaxHeaderBytes = 256 << 10;
+constexpr std::size_t kHeaderOverhead = 32;  // of each field, RFC 7541 4.1
 constexpr std::size_t kReadBuffer = 64 << 10;
 constexpr std::size_t kWriteChunk = 16 << 10;  // a TLS record
 // Fairness: after so many reads in a row other sockets get their turn.
@@ -112,6 +113,7 @@ class Http2Connection final : public Connection {
     std::size_t sent = 0;
     ResponseHead head = {};
     std::size_t header_bytes = 0;
+    bool too_large = false;
   };
 
   static Http2Connection& self(void* user_data) {
@@ -140,11 +142,14 @@ class Http2Connection final : public Connection {
     if (!carried || carried->exchange->answered) return 0;  // trailers are not used by anyone
     std::string_view key(reinterpret_cast<const char*>(name), name_length);
     std::string_view text(reinterpret_cast<const char*>(value), value_length);
-    carried->header_bytes += name_length + value_length;
+    // One byte on the wire may stand for 4 KiB that came before. Counted as
+    // MAX_HEADER_LIST_SIZE is.
+    carried->header_bytes += name_length + value_length + kHeaderOverhead;
     if (carried->header_bytes > kMaxHeaderBytes) {
+      carried->too_large = true;
       nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
                                 NGHTTP2_ENHANCE_YOUR_CALM);
-      return 0;
+      return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;  // the rest of the block is only unpacked
     }
     if (key == ":status")
       carried->head.status = static_cast<int>(parseInt(text).value_or(0));
@@ -197,11 +202,16 @@ class Http2Connection final : public Connection {
     auto found = connection.streams_.extract(id);
     if (found.empty()) return 0;
     auto exchange = std::move(found.mapped()->exchange);
+    bool too_large = found.mapped()->too_large;
     // The Carried itself may still be named by a frame in nghttp2's queue: it goes after this turn.
     connection.finished_.push_back(std::move(found.mapped()));
     connection.tidySoon();
     exchange->abandon = nullptr;
-    if (code == NGHTTP2_NO_ERROR && exchange->answered) {
+    if (too_large) {
+      exchange->end(
+          Error{.code = Code::ResourceExhausted,
+                .message = format("the answer's head is larger than {} bytes", kMaxHeaderBytes)});
+    } else if (code == NGHTTP2_NO_ERROR && exchange->answered) {
       exchange->end({});
     } else if (code == NGHTTP2_REFUSED_STREAM && !exchange->answered && connection.owner_) {
       connection.owner_->retry(std::move(exchange),

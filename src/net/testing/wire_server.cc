@@ -249,7 +249,11 @@ void Peer::serve() {
         static_cast<Peer*>(user)->requests_.erase(id);
         return 0;
       });
-  nghttp2_session_server_new(&session_, callbacks, this);
+  nghttp2_option* options;
+  nghttp2_option_new(&options);
+  nghttp2_option_set_max_send_header_block_length(options, 64 << 20);  // a script may overdo it
+  nghttp2_session_server_new2(&session_, callbacks, this, options);
+  nghttp2_option_del(options);
   nghttp2_session_callbacks_del(callbacks);
   const nghttp2_settings_entry settings[] = {
       {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, server_->maxStreams()}};
