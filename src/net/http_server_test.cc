@@ -134,6 +134,61 @@ TEST(HttpServer, SlowAndSilentClientsAreCutOff) {
   EXPECT_EQ(served.raw("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc"), "");
 }
 
+// Each limit alone: the others are too long to help.
+TEST(HttpServer, EachTimeoutHoldsByItself) {
+  const HttpServerOptions patient{.head_timeout = 1h, .body_timeout = 1h, .idle_timeout = 1h};
+  const std::string request = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+
+  HttpServerOptions head = patient;
+  head.head_timeout = 20ms;
+  EXPECT_EQ(Served(echo(), head).raw(""), "");
+  EXPECT_EQ(Served(echo(), head).raw("GET / HT"), "");
+  // A second request that stops halfway, long after the first byte of the first.
+  EXPECT_THAT(Served(echo(), head).raw(request + "GET / HT"), StartsWith("HTTP/1.1 200 "));
+  CertificateAndKey identity = *makeCertificate({.common_name = "x"});
+  head.tls = {.certificate = identity.certificate, .key = identity.key};
+  EXPECT_EQ(Served(echo(), head).raw(""), "");  // in the middle of the handshake
+
+  HttpServerOptions body = patient;
+  body.body_timeout = 20ms;
+  EXPECT_EQ(
+      Served(echo(), body).raw("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc"), "");
+
+  HttpServerOptions idle = patient;
+  idle.idle_timeout = 20ms;
+  EXPECT_THAT(Served(echo(), idle).raw(request), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST(HttpServer, PipelinedRequestsAreLeftInTheNetworkWhileOneIsAnswered) {
+  std::shared_ptr<ServerRequest> held;
+  Served served([&](std::shared_ptr<ServerRequest> request) { held = std::move(request); });
+  asio::ip::tcp::socket socket(contextOf(served.loop));
+  socket.connect({asio::ip::make_address("127.0.0.1"), served.server->port()});
+  socket.non_blocking(true);
+  std::string requests;
+  for (int i = 0; i < 2000; ++i) requests += "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+  std::size_t taken = 0;
+  // Until nothing more is taken, however often the server gets its turn.
+  for (int idle_turns = 0; idle_turns < 50; ++idle_turns) {
+    ErrorCode error;
+    for (;;) {
+      std::size_t count = socket.write_some(asio::buffer(requests), error);
+      if (error) break;
+      taken += count;
+      idle_turns = 0;
+      if (taken > 64u << 20) FAIL() << "it takes everything";
+    }
+    ASSERT_EQ(error, asio::error::would_block);
+    bool turned = false;
+    served.loop.post([&] { turned = true; });
+    ASSERT_TRUE(served.loop.runUntil([&] { return turned; }, kSoon));
+  }
+  EXPECT_TRUE(held);
+  held->respond(200, {}, "");
+  held = nullptr;
+  EXPECT_TRUE(served.loop.runUntil([&] { return held != nullptr; }, kSoon));  // and it goes on
+}
+
 TEST(HttpServer, AnUnansweredRequestIsA500) {
   Served served([](std::shared_ptr<ServerRequest>) {});
   EXPECT_THAT(served.raw("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), StartsWith("HTTP/1.1 500 "));
