@@ -503,6 +503,7 @@ Pending Client::listPage(const Resource& resource, const ListOptions& options,
 
   auto call = std::make_shared<Call>();
   call->request.target = resource.path(options.select.ns) + query.text();
+  call->request.timeout = options_.timeout;
   call->request.headers.add("Accept", "application/json");
   json::ParseOptions parse{.limits = {.bytes = options_.max_answer_bytes},
                            .drop_managed_fields = options.drop_managed_fields};

@@ -226,6 +226,14 @@ TEST_P(ClientTest, AnAnswerThatIsNoStatusIsStillToldPlainly) {
             "the API server answered 502 Bad Gateway: <html>bad gateway</html>");
 }
 
+TEST_P(ClientTest, AnEndlessErrorIsNotHeld) {
+  // What says why would come after more than a mebibyte: that much is not kept.
+  Api api(GetParam(), [&](WireServer::Request, Reply reply) {
+    reply->json(500, std::string(2 << 20, ' ') + status(500, "InternalError", "said after 2 MiB"));
+  });
+  EXPECT_EQ(api.get().error().text(), "the API server answered 500 Internal Server Error");
+}
+
 TEST_P(ClientTest, TruncatedJsonIsAnError) {
   Api api(GetParam(),
           [](WireServer::Request, Reply reply) { reply->json(200, R"({"kind":"Deploy)"); });

@@ -166,6 +166,27 @@ TEST(Watcher, ResumesWithBackoffWhenTheConnectionIsLost) {
   EXPECT_THAT(w.seen, ElementsAre("~a@20"));
 }
 
+TEST(Watcher, AWatchThatTheServerNeverEndsIsGivenUpAndResumed) {
+  Watched w;
+  w.sync();
+  // The server was told when to end it. What it does not do then is done here, soon after.
+  auto [before, after] = cut(w.target(0), "timeoutSeconds=");
+  auto asked = std::chrono::seconds(parseInt(cut(after, "&").first).value_or(0));
+  EXPECT_GE(asked, 5min);
+  Duration patience = w.watch(0).request.timeout;
+  EXPECT_GT(patience, asked);
+  EXPECT_LE(patience, asked + 10s);
+  w.scheduler.advance(patience);
+  w.watch(0).end(Error{.code = Code::DeadlineExceeded, .message = "no complete answer"});
+  w.scheduler.advance(1s);
+  EXPECT_THAT(w.target(1), HasSubstr("resourceVersion=10&"));
+}
+
+TEST(Watcher, APageThatNeverEndsIsGivenUp) {
+  Watched w({.stream_lists = false});
+  EXPECT_EQ(w.requests->sent.at(0)->request.timeout, ClientOptions().timeout);
+}
+
 TEST(Watcher, TroubleIsOverAfterTheNextEvent) {
   Watched w;
   w.sync();

@@ -151,8 +151,8 @@ TEST(HttpServer, EachTimeoutHoldsByItself) {
 
   HttpServerOptions body = patient;
   body.body_timeout = 20ms;
-  EXPECT_EQ(
-      Served(echo(), body).raw("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc"), "");
+  EXPECT_EQ(Served(echo(), body).raw("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc"),
+            "");
 
   HttpServerOptions idle = patient;
   idle.idle_timeout = 20ms;
