@@ -157,7 +157,7 @@ Result<std::unique_ptr<Client>> Client::connect(net::Loop& loop, Config config,
   };
   CADRE_LET(Transport transport, make(config.tls));
   Logger& logger = options.logger ? *options.logger : Logger::silent();
-  auto credentials = makeCredentials(loop, config, net::currentEnvironment(), logger);
+  auto credentials = makeCredentials(loop, loop.clock(), config, net::currentEnvironment(), logger);
   return std::make_unique<Client>(loop, std::move(config), std::move(transport), std::move(make),
                                   std::move(credentials), std::move(options));
 }

@@ -81,9 +81,10 @@ class TokenFileCredentials final : public Credentials {
 
 class ExecCredentials final : public Credentials {
  public:
-  ExecCredentials(net::Loop& loop, const Config& config,
+  ExecCredentials(net::Loop& loop, const Clock& clock, const Config& config,
                   std::map<std::string, std::string> environment)
       : loop_(loop),
+        clock_(clock),
         plugin_(*config.exec),
         source_(config.source),
         environment_(std::move(environment)) {
@@ -105,7 +106,7 @@ class ExecCredentials final : public Credentials {
   }
 
   Pending get(Function<void(Result<Identity>)> done) override {
-    if (identity_ && (!expires_ || loop_.clock().now() + kExpiryLeeway < *expires_)) {
+    if (identity_ && (!expires_ || clock_.now() + kExpiryLeeway < *expires_)) {
       done(*identity_);
       return {};
     }
@@ -188,6 +189,7 @@ class ExecCredentials final : public Credentials {
   }
 
   net::Loop& loop_;
+  const Clock& clock_;
   const ExecPlugin plugin_;
   const std::string source_;
   std::map<std::string, std::string> environment_;
@@ -199,13 +201,14 @@ class ExecCredentials final : public Credentials {
 
 }  // namespace
 
-std::unique_ptr<Credentials> makeCredentials(net::Loop& loop, const Config& config,
+std::unique_ptr<Credentials> makeCredentials(net::Loop& loop, const Clock& clock,
+                                             const Config& config,
                                              std::map<std::string, std::string> environment,
                                              Logger& logger) {
-  if (config.exec) return std::make_unique<ExecCredentials>(loop, config, std::move(environment));
+  if (config.exec)
+    return std::make_unique<ExecCredentials>(loop, clock, config, std::move(environment));
   if (!config.token_file.empty())
-    return std::make_unique<TokenFileCredentials>(loop.clock(), config.token_file, config.token,
-                                                  logger);
+    return std::make_unique<TokenFileCredentials>(clock, config.token_file, config.token, logger);
   if (!config.token.empty()) return std::make_unique<FixedCredentials>("Bearer " + config.token);
   if (!config.username.empty())
     return std::make_unique<FixedCredentials>(

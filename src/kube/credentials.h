@@ -31,7 +31,9 @@ class Credentials {
 
 // As the config says: a fixed token or password, a token file that is read again every minute (and
 // kept when it vanishes), or an exec plugin (one process at a time, cached until it expires).
-std::unique_ptr<Credentials> makeCredentials(net::Loop& loop, const Config& config,
+// Processes run on the loop; what is old is by the clock.
+std::unique_ptr<Credentials> makeCredentials(net::Loop& loop, const Clock& clock,
+                                             const Config& config,
                                              std::map<std::string, std::string> environment,
                                              Logger& logger);
 

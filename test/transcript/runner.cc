@@ -291,7 +291,7 @@ class Run {
 
 Result<std::unique_ptr<Server>> Server::connect(net::Loop& loop, kube::Config config) {
   std::unique_ptr<Server> out(new Server(loop, std::move(config)));
-  auto credentials = kube::makeCredentials(loop, out->config_, {}, Logger::silent());
+  auto credentials = kube::makeCredentials(loop, loop.clock(), out->config_, {}, Logger::silent());
   CADRE_LET(out->identity_, net::await<kube::Credentials::Identity>(loop, [&](auto done) {
               return credentials->get(std::move(done));
             }));
