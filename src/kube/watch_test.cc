@@ -1,6 +1,11 @@
 // The watcher under a virtual clock, against a transport whose answers are written here.
 #include "kube/watch.h"
 
+#include <filesystem>
+#include <fstream>
+
+#include <unistd.h>
+
 #include "base/format.h"
 #include "base/strings.h"
 
@@ -434,6 +439,60 @@ TEST(Watcher, MayBeDroppedByItsOwnHandler) {
   watch.data(event("ADDED", object("a", 1)) + event("ADDED", object("b", 2)));
   EXPECT_EQ(items, 1);
   EXPECT_TRUE(watch.dropped);
+}
+
+TEST(Client, ARotatedCertificateStays) {
+  FakeScheduler scheduler;
+  std::vector<net::TlsClientOptions> made;
+  auto make = [&](const net::TlsClientOptions& tls) -> Result<Client::Transport> {
+    made.push_back(tls);
+    Client::Transport transport;
+    transport.requests = std::make_unique<FakeTransport>();
+    transport.watches = std::make_unique<FakeTransport>();
+    return transport;
+  };
+  std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / format("cadre-rotation-{}", ::getpid());
+  std::filesystem::create_directory(folder);
+  auto write = [&](const char* name, std::string_view text) {
+    std::ofstream(folder / name) << text;
+    return (folder / name).string();
+  };
+  Config config{.server = *net::Url::parse("https://api"),
+                .tls = {.ca = "ca 1", .certificate = "certificate 1", .key = "key 1"},
+                .ca_file = write("ca", "ca 1"),
+                .certificate_file = write("certificate", "certificate 1"),
+                .key_file = write("key", "key 1")};
+  Client client(scheduler, config, *make(config.tls), make, std::make_unique<NoCredentials>(), {});
+  std::vector<Pending> gets;
+  auto get = [&] {
+    gets.push_back(client.get(kConfigMaps, {"ns", "a"}, [](auto) {}));
+    scheduler.runReady();
+  };
+  get();
+  write("certificate", "certificate 2");
+  write("key", "key 2");
+  get();
+  EXPECT_EQ(made.size(), 1u) << "the files are not read for every request";
+  scheduler.advance(5min);
+  get();
+  ASSERT_EQ(made.size(), 2u);
+  EXPECT_EQ(made[1].certificate, "certificate 2");
+  EXPECT_EQ(made[1].key, "key 2");
+  EXPECT_EQ(made[1].ca, "ca 1");
+  get();  // neither back to the old one now,
+  scheduler.advance(5min);
+  get();  // nor another of the same after the next look
+  EXPECT_EQ(made.size(), 2u);
+  EXPECT_EQ(client.config().tls.certificate, "certificate 2");
+  write("ca", "ca 2");
+  scheduler.advance(5min);
+  get();
+  get();
+  ASSERT_EQ(made.size(), 3u);
+  EXPECT_EQ(made[2].ca, "ca 2");
+  EXPECT_EQ(made[2].certificate, "certificate 2");
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Client, TheRateLimitSpreadsRequestsOut) {

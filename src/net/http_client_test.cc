@@ -5,7 +5,12 @@
 #include <boost/asio/write.hpp>
 #include <map>
 
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/strings.h"
 #include "net/asio.h"
+#include "net/stream.h"
 #include "net/testing/wire_server.h"
 
 namespace cadre::net {
@@ -490,6 +495,49 @@ Result<HttpResponse> askRaw(std::string once, std::string over_and_over = {}) {
       loop, [&](auto done) { return fetch(*client, {}, 1000, std::move(done)); }, kSoon);
 }
 
+// A peer that answers over TLS and then ends the connection: with TLS's own goodbye, or as anyone
+// on the way could end it.
+Result<HttpResponse> askTls(std::string_view answer, bool goodbye) {
+  Loop loop;
+  CertificateAndKey identity = testCertificate("x", {"127.0.0.1"});
+  auto tls = *TlsContext::server({.certificate = identity.certificate, .key = identity.key});
+  asio::ip::tcp::acceptor acceptor(contextOf(loop), {asio::ip::make_address("127.0.0.1"), 0});
+  std::unique_ptr<Stream> stream;
+  int cable = -1;  // the same socket, behind TLS's back
+  Function<void()> reply = [&] {
+    char request[4096];
+    bool ready = stream->handshake() == Stream::Status::Ok &&
+                 stream->read(request).status == Stream::Status::Ok;
+    if (!ready) return stream->waitReadable([&] { reply(); });
+    stream->write(answer);
+    goodbye ? stream->close() : (void)::shutdown(cable, SHUT_WR);
+  };
+  acceptor.async_accept([&](ErrorCode, asio::ip::tcp::socket socket) {
+    cable = ::dup(socket.native_handle());
+    stream = std::make_unique<Stream>(std::move(socket));
+    stream->startServerTls(tls);
+    reply();
+  });
+  auto client = *makeHttpClient(
+      loop,
+      {.url = *Url::parse("https://127.0.0.1:" + std::to_string(acceptor.local_endpoint().port())),
+       .tls = {.ca = testCa().certificate}});
+  auto result = await<HttpResponse>(
+      loop, [&](auto done) { return fetch(*client, {}, 1000, std::move(done)); }, kSoon);
+  ::close(cable);
+  return result;
+}
+
+TEST(Http1Test, ABodyThatEndsWithTheConnectionEndsWithAGoodbye) {
+  const std::string answer = "HTTP/1.1 200 OK\r\n\r\nall of it, or a part";
+  auto whole = askTls(answer, /*goodbye=*/true);
+  ASSERT_TRUE(whole) << whole.error().text();
+  EXPECT_EQ(whole->body, "all of it, or a part");
+  auto cut = askTls(answer, /*goodbye=*/false);
+  ASSERT_FALSE(cut) << "anyone on the way could have cut it";
+  EXPECT_THAT(cut.error().text(), HasSubstr("lost: reading: unexpected eof"));
+}
+
 TEST(Http1Test, InterimAnswersAreSteppedOverButNotForEver) {
   const std::string interim = "HTTP/1.1 102 Processing\r\n\r\n";
   // The answer comes before the question is complete, as far as this peer is concerned: it still
@@ -506,6 +554,11 @@ TEST(Http1Test, EndlessLinesAreCutOff) {
   std::string junk(10'000, 'x');
   EXPECT_THAT(askRaw(head + "5;a=", junk).error().text(), HasSubstr("a line without an end"));
   EXPECT_THAT(askRaw(head + "0\r\nTrailer: ", junk).error().text(), HasSubstr("lost"));
+}
+
+TEST(HttpClient, AProxysLoginIsDecoded) {
+  EXPECT_EQ(proxyAuthorization(*Url::parse("http://me%40corp:p%3Aw+%25@proxy:3128")),
+            "Basic " + base64Encode("me@corp:p:w+%"));
 }
 
 TEST(HttpClient, NobodyListensGivesTheAddress) {

@@ -143,7 +143,11 @@ Stream::Status Stream::sslStatus(int result, const char* doing) {
       return Status::Closed;
     case SSL_ERROR_SYSCALL:
       shut_ = true;
-      return saved_errno ? systemStatus(saved_errno, true, doing) : Status::Closed;
+      if (saved_errno) return systemStatus(saved_errno, true, doing);
+      // The end of the connection without TLS's own goodbye: anyone on the way could have cut it.
+      error_ = Error{.code = Code::Unavailable,
+                     .message = format("{}: the peer cut the connection", doing)};
+      return Status::Failed;
     default:
       break;
   }
