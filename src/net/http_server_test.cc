@@ -258,6 +258,39 @@ TEST(HttpServer, APortInUseIsSaid) {
   EXPECT_THAT(second.error().text(), HasSubstr("address already in use"));
 }
 
+TEST(WebSocket, APeerThatTakesNothingIsCutOff) {
+  std::unique_ptr<WebSocket> socket;
+  bool closed = false;
+  Served served([&](std::shared_ptr<ServerRequest> request) {
+    request->acceptWebSocket("", [&](std::unique_ptr<WebSocket> accepted) {
+      socket = std::move(accepted);
+      socket->listen({.message = nullptr, .closed = [&] { closed = true; }});
+    });
+  });
+  asio::ip::tcp::socket client(contextOf(served.loop));
+  client.connect({asio::ip::make_address("127.0.0.1"), served.server->port()});
+  asio::write(client, asio::buffer(std::string(
+                          "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket"
+                          "\r\nSec-WebSocket-Version: 13\r\n"
+                          "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")));
+  ASSERT_TRUE(served.loop.runUntil([&] { return socket != nullptr; }, kSoon));
+  constexpr std::size_t kLimit = 64u << 20;
+  const std::string piece(1 << 20, 'x');
+  while (socket->backlog() + piece.size() <= kLimit) socket->send(false, piece);
+  bool turned = false;
+  served.loop.post([&] { turned = true; });
+  ASSERT_TRUE(served.loop.runUntil([&] { return turned; }, kSoon));
+  EXPECT_FALSE(closed) << "up to there it is patient";
+  for (int i = 0; i < 200 && !closed; ++i) {
+    socket->send(false, piece);
+    turned = false;
+    served.loop.post([&] { turned = true; });
+    ASSERT_TRUE(served.loop.runUntil([&] { return turned; }, kSoon));
+  }
+  EXPECT_TRUE(closed);
+  socket.reset();  // before its loop
+}
+
 TEST(WebSocket, EchoesTextAndBinaryAndSaysGoodbye) {
   std::unique_ptr<WebSocket> socket;
   bool closed = false;

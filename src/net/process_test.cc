@@ -1,5 +1,15 @@
 #include "net/process.h"
 
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <filesystem>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/format.h"
+#include "net/asio.h"
+
 namespace cadre::net {
 namespace {
 
@@ -63,6 +73,57 @@ TEST(Process, NothingIsInherited) {
   auto files = run(loop, {.argv = {"sh", "-c", "ls /proc/self/fd | wc -l"}});
   ASSERT_TRUE(files);
   EXPECT_EQ(files->output, "4\n");  // its three, and the folder that ls reads
+}
+
+TEST(Process, AnInteractiveOneKeepsOurTerminal) {
+  Loop loop;
+  // What it reads from, where it complains, and whose process group it is in.
+  const std::vector<std::string> look{
+      "sh", "-c", "readlink /proc/$$/fd/0 /proc/$$/fd/2; cut -d' ' -f5 /proc/$$/stat"};
+  std::string ours =
+      format("{}\n{}\n{}\n", std::filesystem::read_symlink("/proc/self/fd/0").string(),
+             std::filesystem::read_symlink("/proc/self/fd/2").string(), ::getpgrp());
+  auto interactive = run(loop, {.argv = look, .interactive = true});
+  ASSERT_TRUE(interactive);
+  EXPECT_EQ(interactive->output, ours);
+  EXPECT_EQ(interactive->exit_code, 0);
+  auto usual = run(loop, {.argv = look});
+  ASSERT_TRUE(usual);
+  EXPECT_THAT(usual->output, testing::MatchesRegex("pipe:.*\npipe:.*\n.*\n"));
+  EXPECT_THAT(usual->output, testing::Not(testing::EndsWith(format("\n{}\n", ::getpgrp()))));
+}
+
+TEST(Process, AnInteractiveOneHasItsTimeToo) {
+  Loop loop;
+  auto result = run(loop, {.argv = {"sleep", "15"}, .interactive = true, .timeout = 20ms});
+  ASSERT_TRUE(result);
+  EXPECT_TRUE(result->timed_out);
+  EXPECT_EQ(result->exit_code, 128 + 9);
+}
+
+TEST(Process, OneThatLeftItsGroupIsKilledToo) {
+  Loop loop;
+  std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / format("cadre-process-{}", ::getpid());
+  std::filesystem::create_directory(folder);
+  ASSERT_EQ(::mkfifo((folder / "left").c_str(), 0600), 0);
+  asio::posix::stream_descriptor left(contextOf(loop),
+                                      ::open((folder / "left").c_str(), O_RDWR | O_NONBLOCK));
+  bool has_left = false;
+  left.async_wait(left.wait_read, [&](ErrorCode error) { has_left = !error; });
+  {
+    Pending dropped = runProcess(
+        loop,
+        {.argv = {"perl", "-e",
+                  "setpgrp(0, getpgrp(getppid())) or die; open(F, '>', 'left'); syswrite(F, 'x');"
+                  "sleep 15; open(F, '>', 'survived')"},
+         .env = {{"PATH", "/usr/bin:/bin"}},
+         .directory = folder},
+        [](auto) { ADD_FAILURE(); });
+    ASSERT_TRUE(loop.runUntil([&] { return has_left; }, kSoon));
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "survived"));
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Process, AMissingProgramIsNamed) {
