@@ -80,12 +80,25 @@ std::optional<std::string> warningText(std::string_view header) {
   return text;
 }
 
-std::string_view whatToDo(const Error& error) {
+// What Go's servers (kube-apiserver among them), nginx and Apache answer to plain HTTP on a port of
+// theirs that speaks TLS.
+bool wantsTls(int status, std::string_view body) {
+  return status == 400 &&
+         (body.find("HTTP request to an HTTPS server") != std::string_view::npos ||
+          body.find("plain HTTP request was sent to HTTPS port") != std::string_view::npos ||
+          body.find("speaking plain HTTP to an SSL-enabled server") != std::string_view::npos);
+}
+
+std::string_view whatToDo(const Error& error, bool tls) {
   std::string text = error.text();
   auto says = [&](std::string_view word) { return text.find(word) != std::string::npos; };
   if (error.reason == "CertificateRefused")
     return "check the certificate authority and the server name there, or ask who runs the cluster "
            "for the present CA";
+  if (says("speaks TLS")) return "write https:// instead of http:// in the address there";
+  if (tls && says("wrong version number"))
+    return "the server does not speak TLS on this port: check the port, and whether the address "
+           "there should be an http:// one";
   if (says("proxy")) return "check the proxy there";
   if (says("does not resolve"))
     return "check the address there, and that this machine can resolve it";
@@ -95,6 +108,9 @@ std::string_view whatToDo(const Error& error) {
     return "check the network, a VPN or a firewall on the way, and the address there";
   if (says("certificate required") || says("bad certificate") || says("unknown ca"))
     return "check the client certificate there: the server does not accept it";
+  if (!tls && says("lost"))
+    return "if the server speaks TLS, as API servers do, write https:// instead of http:// in the "
+           "address there";
   return "try again; if it stays so, look at the API server's log";
 }
 
@@ -291,6 +307,10 @@ void Client::ended(const std::shared_ptr<Call>& call, Result<> result) {
   }
   if (!result) return call->finish(unreachable(std::move(result).error()));
   if (call->status < 300) return call->finish({});
+  if (config_.server.scheme == "http" && wantsTls(call->status, call->error_body))
+    return call->finish(
+        unreachable(Error{.code = Code::Unavailable,
+                          .message = "the server speaks TLS on this port, not plain HTTP"}));
 
   Error error = errorFromAnswer(call->status, call->headers, call->error_body);
   if (call->status == 401) {
@@ -316,7 +336,7 @@ void Client::ended(const std::shared_ptr<Call>& call, Result<> result) {
 
 Error Client::unreachable(Error error) const {
   if (error.code == Code::InvalidArgument || error.code == Code::ResourceExhausted) return error;
-  std::string_view advice = whatToDo(error);
+  std::string_view advice = whatToDo(error, config_.server.scheme == "https");
   std::string reason = error.reason;
   Code code = error.code;
   return Error{.code = code,

@@ -526,6 +526,54 @@ TEST(Client, AnUnreachableServerIsOneSentence) {
             "address there is right");
 }
 
+// What a server that expects TLS does with plain HTTP: it says so, it complains in its own
+// protocol, or it hangs up.
+TEST(Client, AnHttpAddressOfATlsPortIsExplained) {
+  net::Loop loop;
+  std::string answer;
+  auto plain = *net::HttpServer::listen(loop, {}, [&](std::shared_ptr<net::ServerRequest> request) {
+    request->respond(400, {}, answer);
+  });
+  auto ask = [&](std::uint16_t port) {
+    Config config{.server = *net::Url::parse(format("http://127.0.0.1:{}", port)),
+                  .source = "context dev in /home/me/.kube/config"};
+    auto client = *Client::connect(loop, config);
+    auto version = net::await<json::Value>(
+        loop, [&](auto done) { return serverVersion(*client, std::move(done)); }, kSoon);
+    return version ? "" : version.error().text();
+  };
+  for (const char* said : {"Client sent an HTTP request to an HTTPS server.\n",
+                           "<center>The plain HTTP request was sent to HTTPS port</center>",
+                           "You're speaking plain HTTP to an SSL-enabled server port."}) {
+    answer = said;
+    EXPECT_EQ(ask(plain->port()),
+              format("cannot reach the API server at http://127.0.0.1:{} (context dev in "
+                     "/home/me/.kube/config): the server speaks TLS on this port, not plain HTTP; "
+                     "write https:// instead of http:// in the address there",
+                     plain->port()));
+  }
+  answer = "another complaint";
+  EXPECT_THAT(ask(plain->port()), HasSubstr("answered 400 Bad Request: another complaint"));
+
+  net::CertificateAndKey identity = net::testCertificate("x", {});
+  auto secure = *net::HttpServer::listen(
+      loop,
+      {.tls = net::TlsServerOptions{.certificate = identity.certificate, .key = identity.key}},
+      [](std::shared_ptr<net::ServerRequest>) {});
+  EXPECT_THAT(ask(secure->port()), HasSubstr("write https:// instead of http:// in the address"));
+}
+
+TEST(Client, AnHttpsAddressOfAPlainPortIsExplained) {
+  net::Loop loop;
+  auto plain = *net::HttpServer::listen(loop, {}, [](std::shared_ptr<net::ServerRequest>) {});
+  Config config{.server = *net::Url::parse(format("https://127.0.0.1:{}", plain->port()))};
+  auto client = *Client::connect(loop, config);
+  auto version = net::await<json::Value>(
+      loop, [&](auto done) { return serverVersion(*client, std::move(done)); }, kSoon);
+  ASSERT_FALSE(version);
+  EXPECT_THAT(version.error().text(), HasSubstr("the server does not speak TLS on this port"));
+}
+
 TEST(Client, GoesThroughAProxy) {
   Api api(true, echoRequest);
   std::string asked;

@@ -12,6 +12,7 @@ namespace {
 constexpr std::size_t kReadBuffer = 64 << 10;
 constexpr std::uint32_t kMaxHeaderBytes = 256 << 10;
 constexpr int kMaxInformational = 100;
+constexpr std::string_view kTlsAlert = "\x15\x03";  // how a TLS record of that kind begins
 using ResponseParser = Http1Parser</*isRequest=*/false>;
 
 class Http1Connection final : public Connection {
@@ -126,6 +127,8 @@ class Http1Connection final : public Connection {
 
   void parse(std::string_view bytes) {
     pending_ += bytes;
+    if (!head_given_ && pending_.starts_with(kTlsAlert))
+      return close(lost("the server speaks TLS on this port, not plain HTTP"));
     while (!pending_.empty() && exchange_ && !closed_) {
       ErrorCode error;
       std::size_t used = parser_->put(asio::const_buffer(pending_.data(), pending_.size()), error);

@@ -549,6 +549,12 @@ TEST(Http1Test, InterimAnswersAreSteppedOverButNotForEver) {
   EXPECT_THAT(askRaw(interim, interim).error().text(), HasSubstr("interim answers without an end"));
 }
 
+TEST(Http1Test, AnAnswerInTlsIsTold) {
+  std::string alert("\x15\x03\x01\x00\x02\x02\x46", 7);
+  EXPECT_THAT(askRaw(alert).error().text(),
+              HasSubstr("the server speaks TLS on this port, not plain HTTP"));
+}
+
 TEST(Http1Test, EndlessLinesAreCutOff) {
   const std::string head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
   std::string junk(10'000, 'x');
