@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
 #include "base/format.h"
 #include "base/strings.h"
 #include "json/write.h"
+#include "kube/files.h"
 #include "kube/status.h"
 #include "net/http_client.h"
 #include "net/process.h"
@@ -55,13 +54,6 @@ std::string_view contentType(PatchType type) {
       return "application/apply-patch+yaml";
   }
   return "";
-}
-
-std::string readFile(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
 }
 
 bool isHeaderSafe(std::string_view text) {
@@ -352,8 +344,8 @@ Result<> Client::refreshTransport(const Credentials::Identity& identity) {
   if (now - files_read_at_ >= kCertificateFileAge) {
     files_read_at_ = now;
     auto reread = [](const std::string& path, std::string& into) {
-      if (path.empty()) return;
-      if (std::string text = readFile(path); !text.empty()) into = std::move(text);
+      std::string text;
+      if (!path.empty() && !readFile(path, text) && !text.empty()) into = std::move(text);
     };
     reread(config_.ca_file, tls.ca);
     reread(config_.certificate_file, tls.certificate);

@@ -1,17 +1,12 @@
 #include "kube/config.h"
 
-#include <cerrno>
-#include <cstring>
 #include <deque>
 #include <filesystem>
-
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/format.h"
 #include "base/strings.h"
 #include "json/yaml.h"
+#include "kube/files.h"
 #include "kube/names.h"
 
 namespace cadre::kube {
@@ -43,47 +38,6 @@ std::string listed(const std::vector<std::string>& names) {
 }
 
 // --- Files.
-
-// Why a file gave nothing: "does not exist" goes behind its name in a sentence.
-struct FileProblem {
-  Code code;
-  std::string predicate;
-  std::string_view fix;
-};
-
-FileProblem problemOf(int error) {
-  if (error == ENOENT || error == ENOTDIR)
-    return {Code::NotFound, "does not exist", "check the path"};
-  if (error == EISDIR)
-    return {Code::InvalidArgument, "is a directory", "name the file that is in it"};
-  Code code = error == EACCES || error == EPERM ? Code::Forbidden : Code::Unavailable;
-  return {code, format("cannot be read ({})", std::strerror(error)),
-          code == Code::Forbidden ? "make it readable for the user that runs this"
-                                  : "check the path and the disk"};
-}
-
-// Nothing when it worked.
-std::optional<FileProblem> readFile(const std::string& path, std::string& out) {
-  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return problemOf(errno);
-  struct Closer {
-    int file;
-    ~Closer() { close(file); }
-  } closer{file};
-  out.clear();
-  char buffer[16384];
-  for (;;) {
-    ssize_t got = read(file, buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return problemOf(errno);
-    if (got == 0) return std::nullopt;
-    out.append(buffer, static_cast<std::size_t>(got));
-    if (out.size() > kMaxConfigBytes)
-      return FileProblem{Code::ResourceExhausted,
-                         format("is larger than {} MiB", kMaxConfigBytes >> 20),
-                         "name the right file"};
-  }
-}
 
 std::string resolvePath(const std::string& path, const std::string& file) {
   std::filesystem::path out(path);

@@ -3,7 +3,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/strings.h"
@@ -500,6 +502,12 @@ TEST_F(ConfigTest, WhatIsWrongInAFile) {
 
 TEST_F(ConfigTest, WhatIsWrongWithAFile) {
   std::filesystem::create_directory(path("folder"));
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  path("socket").copy(address.sun_path, sizeof address.sun_path - 1);
+  ASSERT_EQ(bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  close(socket);
   std::string large = write("large", "");
   std::filesystem::resize_file(large, kMaxConfigBytes + 1);
   struct Case {
@@ -509,6 +517,11 @@ TEST_F(ConfigTest, WhatIsWrongWithAFile) {
   for (const Case& c :
        {Case{path("none"), "named by --kubeconfig, does not exist; check the path", Code::NotFound},
         Case{path("folder"), "is a directory; name the file", Code::InvalidArgument},
+        Case{path("pipe"), "is a pipe; write what comes out of it to a file, and name that",
+             Code::InvalidArgument},
+        Case{path("socket"), "is a device or a socket; name a file", Code::InvalidArgument},
+        Case{"/dev/zero", "is a device or a socket; name a file", Code::InvalidArgument},
+        Case{"/dev/null", "is empty", Code::InvalidArgument},
         Case{large, "is larger than 10 MiB", Code::ResourceExhausted}}) {
     auto config = loadConfig({.kubeconfig = c.file});
     ASSERT_FALSE(config.ok());
@@ -516,6 +529,12 @@ TEST_F(ConfigTest, WhatIsWrongWithAFile) {
     EXPECT_THAT(config.error().message, HasSubstr(c.says));
     expectSentence(config.error().message, c.file);
   }
+  // Nor may what a kubeconfig names.
+  EXPECT_THAT(loadWith(cluster("certificate-authority: pipe"), "").error().message,
+              HasSubstr("names " + path("pipe") + ", which is a pipe"));
+  EXPECT_EQ(loadConfig({.env = {{"KUBECONFIG", "/dev/null:" + write("config", text(kServer, ""))}}})
+                ->server.host,
+            "h");
   auto all_missing = loadConfig({.env = {{"KUBECONFIG", path("x") + ":" + path("y")}}});
   EXPECT_EQ(all_missing.error().message,
             path("x") + ", " + path("y") +

@@ -1,8 +1,6 @@
 #include "kube/credentials.h"
 
-#include <fstream>
 #include <list>
-#include <sstream>
 
 #include <unistd.h>
 
@@ -10,6 +8,7 @@
 #include "base/strings.h"
 #include "json/parse.h"
 #include "json/write.h"
+#include "kube/files.h"
 #include "net/process.h"
 
 namespace cadre::kube {
@@ -18,7 +17,6 @@ namespace {
 
 constexpr Duration kTokenFileAge = 60s;
 constexpr Duration kExpiryLeeway = 10s;
-constexpr std::size_t kMaxTokenBytes = 1 << 20;
 
 class FixedCredentials final : public Credentials {
  public:
@@ -33,14 +31,6 @@ class FixedCredentials final : public Credentials {
  private:
   Identity identity_;
 };
-
-std::string readToken(const std::string& path) {
-  std::ifstream file(path);
-  std::string text(kMaxTokenBytes, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  return std::string(trim(text));
-}
 
 class TokenFileCredentials final : public Credentials {
  public:
@@ -64,12 +54,13 @@ class TokenFileCredentials final : public Credentials {
  private:
   void read() {
     read_at_ = clock_.instant();
-    std::string token = readToken(path_);
+    std::string text;
+    std::string_view token = readFile(path_, text) ? std::string_view() : trim(text);
     if (token.empty())
       logger_.warn("the token file is gone or empty; the last token stays in use",
                    {{"file", path_}});
     else
-      token_ = std::move(token);
+      token_ = token;
   }
 
   const Clock& clock_;
