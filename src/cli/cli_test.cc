@@ -72,6 +72,23 @@ TEST(Cli, NoClusterIsOneSentenceThatSaysWhatToDo) {
   EXPECT_THAT(named.err, HasSubstr("/nonexistent/config"));
 }
 
+TEST(Cli, AProxyFromTheEnvironmentIsNamedWhenItFails) {
+  std::filesystem::path file =
+      std::filesystem::temp_directory_path() / format("cadre-cli-proxy-{}", ::getpid());
+  std::ofstream(file) << R"(current-context: dev
+contexts: [{name: dev, context: {cluster: dev}}]
+clusters: [{name: dev, cluster: {server: "https://api.example"}}]
+)";
+  Outcome outcome = command({"version", "--kubeconfig", file.string()},
+                            {{"HTTPS_PROXY", "http://me:hunter2@127.0.0.1:1"}});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("connecting to the proxy 127.0.0.1:1: connection refused; check the "
+                              "proxy that HTTPS_PROXY names"),
+                    testing::Not(HasSubstr("hunter2"))));
+  std::filesystem::remove(file);
+}
+
 // A server on a thread of its own, since a command runs a loop of its own.
 class CliServerTest : public testing::Test {
  protected:

@@ -81,7 +81,8 @@ bool wantsTls(int status, std::string_view body) {
           body.find("speaking plain HTTP to an SSL-enabled server") != std::string_view::npos);
 }
 
-std::string_view whatToDo(const Error& error, bool tls) {
+std::string whatToDo(const Error& error, const Config& config) {
+  bool tls = config.server.scheme == "https";
   std::string text = error.text();
   auto says = [&](std::string_view word) { return text.find(word) != std::string::npos; };
   if (error.reason == "CertificateRefused")
@@ -91,6 +92,9 @@ std::string_view whatToDo(const Error& error, bool tls) {
   if (tls && says("wrong version number"))
     return "the server does not speak TLS on this port: check the port, and whether the address "
            "there should be an http:// one";
+  if (says("proxy") && !config.proxy_variable.empty())
+    return format("check the proxy that {} names, or add the server to NO_PROXY",
+                  config.proxy_variable);
   if (says("proxy")) return "check the proxy there";
   if (says("does not resolve"))
     return "check the address there, and that this machine can resolve it";
@@ -328,7 +332,7 @@ void Client::ended(const std::shared_ptr<Call>& call, Result<> result) {
 
 Error Client::unreachable(Error error) const {
   if (error.code == Code::InvalidArgument || error.code == Code::ResourceExhausted) return error;
-  std::string_view advice = whatToDo(error, config_.server.scheme == "https");
+  std::string advice = whatToDo(error, config_);
   std::string reason = error.reason;
   Code code = error.code;
   return Error{.code = code,

@@ -8,6 +8,7 @@
 #include "json/yaml.h"
 #include "kube/files.h"
 #include "kube/names.h"
+#include "kube/proxy.h"
 
 namespace cadre::kube {
 
@@ -659,9 +660,7 @@ Result<Config> fromPod(std::string_view host, std::string_view port, const Confi
   return config;
 }
 
-}  // namespace
-
-Result<Config> loadConfig(const ConfigOptions& options) {
+Result<Config> findConfig(const ConfigOptions& options) {
   auto env = [&](const char* name) -> std::string {
     auto found = options.env.find(name);
     return found == options.env.end() ? std::string() : found->second;
@@ -693,6 +692,19 @@ Result<Config> loadConfig(const ConfigOptions& options) {
                                        "kubeconfig: give --kubeconfig, set KUBECONFIG, or put "
                                        "a file at ~/.kube/config",
                                        inQuotes(options.context))};
+}
+
+}  // namespace
+
+Result<Config> loadConfig(const ConfigOptions& options) {
+  CADRE_LET(Config config, findConfig(options));
+  if (config.proxy) return config;
+  CADRE_LET(auto proxy, proxyFromEnvironment(config.server, options.env));
+  if (proxy) {
+    config.proxy = std::move(proxy->url);
+    config.proxy_variable = std::move(proxy->variable);
+  }
+  return config;
 }
 
 }  // namespace cadre::kube

@@ -46,6 +46,7 @@ struct Config {
   std::string token, token_file, username, password;
   std::optional<ExecPlugin> exec;
   std::optional<net::Url> proxy;  // scheme http, https or socks5
+  std::string proxy_variable;     // that named the proxy; empty when the cluster's entry did
   Impersonation impersonate;
   std::string default_namespace = "default";
   std::string source;  // "context kind-dev in /home/me/.kube/config", "in-cluster"
@@ -55,7 +56,8 @@ struct ConfigOptions {
   std::string kubeconfig = {};  // the flag
   std::string context = {};     // instead of the file's current one
   std::string ns = {};          // instead of the context's
-  // KUBECONFIG, HOME, KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT; the rest is passed over.
+  // KUBECONFIG, HOME, KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT, and, where the cluster's
+  // entry names no proxy-url, HTTPS_PROXY, HTTP_PROXY and NO_PROXY; the rest is passed over.
   std::map<std::string, std::string> env = {};
   std::string service_account_directory = "/var/run/secrets/kubernetes.io/serviceaccount";
 };

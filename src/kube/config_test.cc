@@ -200,6 +200,100 @@ TEST_F(ConfigTest, Proxies) {
   }
 }
 
+// As Go's net/http has it (golang.org/x/net/http/httpproxy), so as kubectl does.
+TEST_F(ConfigTest, ProxiesFromTheEnvironment) {
+  auto proxyOf = [&](const std::string& server, std::map<std::string, std::string> env) {
+    auto config = loadConfig(
+        {.kubeconfig = write("config", text("server: '" + server + "'", "")), .env = env});
+    if (!config) return config.error().message;
+    return config->proxy ? config->proxy_variable + " " + config->proxy->origin() : "none";
+  };
+  EXPECT_EQ(proxyOf("https://h", {}), "none");
+  EXPECT_EQ(proxyOf("https://h", {{"HTTPS_PROXY", "http://p:1"}}), "HTTPS_PROXY http://p:1");
+  EXPECT_EQ(proxyOf("https://h", {{"https_proxy", "p:1"}}), "https_proxy http://p:1");
+  EXPECT_EQ(proxyOf("https://h", {{"HTTPS_PROXY", "http://p:1"}, {"https_proxy", "http://q:1"}}),
+            "HTTPS_PROXY http://p:1");
+  EXPECT_EQ(proxyOf("https://h", {{"HTTPS_PROXY", ""}, {"https_proxy", "p"}}),
+            "https_proxy http://p:80");
+  EXPECT_EQ(proxyOf("https://h", {{"HTTP_PROXY", "p:1"}}), "none");
+  EXPECT_EQ(proxyOf("http://h", {{"HTTP_PROXY", "p:1"}}), "HTTP_PROXY http://p:1");
+  EXPECT_EQ(proxyOf("http://h", {{"http_proxy", "p:1"}, {"HTTPS_PROXY", "q:1"}}),
+            "http_proxy http://p:1");
+  EXPECT_EQ(proxyOf("http://h", {{"ALL_PROXY", "p:1"}}), "none");
+
+  struct Case {
+    const char *server, *no_proxy;
+    bool proxied;
+  };
+  for (const Case& c : {
+           Case{"https://localhost", "", false},
+           Case{"https://LOCALHOST", "", false},
+           Case{"https://127.1.2.3", "", false},
+           Case{"https://[::1]:6443", "", false},
+           Case{"https://[::ffff:127.0.0.1]", "", false},
+           Case{"https://localhost.example", "", true},
+           Case{"https://api.example", "", true},
+           Case{"https://api.example", "*", false},
+           Case{"https://10.0.0.1", "*", false},
+           Case{"https://api.example", " other , * ", false},
+           Case{"https://api.example", "api.example", false},
+           Case{"https://API.example", "api.EXAMPLE", false},
+           Case{"https://api.example", "example", false},
+           Case{"https://api.example", ".example", false},
+           Case{"https://api.example", "*.example", false},
+           Case{"https://example", ".example", true},
+           Case{"https://example", "*.example", true},
+           Case{"https://myexample", "example", true},
+           Case{"https://api.example", ",,api", true},
+           Case{"https://api.example", "*example", true},
+           Case{"https://api.example:6443", "api.example:6443", false},
+           Case{"https://api.example:6443", "example:6443", false},
+           Case{"https://api.example:6443", "api.example:443", true},
+           Case{"https://api.example", "api.example:443", false},
+           Case{"https://api.example", ":443", true},
+           Case{"https://10.1.2.3", "10.1.2.3", false},
+           Case{"https://10.1.2.3", "10.1.2.3:443", false},
+           Case{"https://10.1.2.3", "10.1.2.3:80", true},
+           Case{"https://10.1.2.3", "::ffff:10.1.2.3", false},
+           Case{"https://10.1.2.3", "10.1.2.4", true},
+           Case{"https://10.1.2.3", "10.0.0.0/8", false},
+           Case{"https://10.1.2.3", "10.1.2.2/31", false},
+           Case{"https://10.1.2.4", "10.1.2.2/31", true},
+           Case{"https://10.1.2.3", "0.0.0.0/0", false},
+           Case{"https://10.1.2.3", "::/0", true},
+           Case{"https://10.1.2.3", "10.0.0.0/33", true},
+           Case{"https://10.1.2.3", "10.0.0.0/x", true},
+           Case{"https://api.example", "10.0.0.0/8", true},
+           Case{"https://[fd00::1]", "fd00::/8", false},
+           Case{"https://[fd00::1]", "fd00::1", false},
+           Case{"https://[fd00::1]:6443", "[fd00::1]:6443", false},
+           Case{"https://[fd00::1]:6443", "[fd00::1]:443", true},
+           Case{"https://[fe00::1]", "fd00::/8", true},
+       }) {
+    EXPECT_EQ(proxyOf(c.server, {{"HTTPS_PROXY", "p:1"}, {"NO_PROXY", c.no_proxy}}),
+              c.proxied ? "HTTPS_PROXY http://p:1" : "none")
+        << c.server << " with NO_PROXY=" << c.no_proxy;
+  }
+  EXPECT_EQ(proxyOf("https://h", {{"HTTPS_PROXY", "p:1"}, {"no_proxy", "h"}}), "none");
+
+  for (const char* scheme : {"https", "socks5", "socks5h"})
+    EXPECT_EQ(proxyOf("https://h", {{"https_proxy", std::string(scheme) + "://me:hunter2@p:1"}}),
+              "https_proxy names a proxy with the scheme " + std::string(scheme) +
+                  ", and only http:// ones are spoken to; write it as http://proxy:3128, unset "
+                  "it, or add h to NO_PROXY");
+  EXPECT_EQ(proxyOf("https://h", {{"HTTPS_PROXY", "http://me:hunter2@ p"}}),
+            "HTTPS_PROXY is no URL; write it as http://proxy:3128, unset it, or add h to NO_PROXY");
+  EXPECT_EQ(proxyOf("https://h", {{"HTTPS_PROXY", "socks5://p"}, {"NO_PROXY", "h"}}), "none");
+
+  // What the kubeconfig says comes first.
+  auto config =
+      loadConfig({.kubeconfig = write("config", text(cluster("proxy-url: 'http://own:1'"), "")),
+                  .env = {{"HTTPS_PROXY", "socks5://p"}, {"NO_PROXY", "*"}}});
+  ASSERT_TRUE(config) << config.error().text();
+  EXPECT_EQ(config->proxy->origin(), "http://own:1");
+  EXPECT_EQ(config->proxy_variable, "");
+}
+
 TEST_F(ConfigTest, ExecPlugins) {
   auto config =
       loadWith(cluster("extensions: [{name: other, extension: 1}, "
@@ -324,6 +418,9 @@ TEST_F(ConfigTest, InsideAPod) {
   EXPECT_EQ(config->source, "in-cluster");
   write("namespace", "shop\n");
   EXPECT_EQ(loadConfig(options)->default_namespace, "shop");
+  EXPECT_FALSE(config->proxy);
+  options.env["HTTPS_PROXY"] = "p:1";
+  EXPECT_EQ(loadConfig(options)->proxy->origin(), "http://p:1");
   options.ns = "mine";
   EXPECT_EQ(loadConfig(options)->default_namespace, "mine");
   write("token", " \n");
