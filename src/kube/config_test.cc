@@ -285,13 +285,16 @@ TEST_F(ConfigTest, ProxiesFromTheEnvironment) {
             "HTTPS_PROXY is no URL; write it as http://proxy:3128, unset it, or add h to NO_PROXY");
   EXPECT_EQ(proxyOf("https://h", {{"HTTPS_PROXY", "socks5://p"}, {"NO_PROXY", "h"}}), "none");
 
-  // What the kubeconfig says comes first.
-  auto config =
-      loadConfig({.kubeconfig = write("config", text(cluster("proxy-url: 'http://own:1'"), "")),
-                  .env = {{"HTTPS_PROXY", "socks5://p"}, {"NO_PROXY", "*"}}});
-  ASSERT_TRUE(config) << config.error().text();
-  EXPECT_EQ(config->proxy->origin(), "http://own:1");
-  EXPECT_EQ(config->proxy_variable, "");
+  // What the kubeconfig says comes first, and NO_PROXY is not about it.
+  for (const char* other : {"socks5://p", "http://p:1"})
+    for (const char* no_proxy : {"", "*"}) {
+      auto config =
+          loadConfig({.kubeconfig = write("config", text(cluster("proxy-url: 'http://own:1'"), "")),
+                      .env = {{"HTTPS_PROXY", other}, {"NO_PROXY", no_proxy}}});
+      ASSERT_TRUE(config) << config.error().text();
+      EXPECT_EQ(config->proxy->origin(), "http://own:1");
+      EXPECT_EQ(config->proxy_variable, "");
+    }
 }
 
 TEST_F(ConfigTest, ExecPlugins) {
