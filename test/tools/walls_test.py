@@ -57,6 +57,7 @@ class WallsTest(unittest.TestCase):
         self.file("src/cli/main.cc", '#include "kinds/kaos/kinds.h"', "#include <CLI/App.hpp>")
         self.file("apps/cadre/main.cc", '#include "cli/main.h"')
         self.file("bench/json.cc", "#include <benchmark/benchmark.h>", "#include <simdjson/simdjson.h>")
+        self.file("test/e2e/support.h", "#pragma once")
         self.assertPasses("test/e2e/web_test.cc", '#include "support.h"', '#include "kube/client.h"',
                           "#include <iostream>")
 
@@ -109,6 +110,55 @@ class WallsTest(unittest.TestCase):
 
     def test_test_support_in_the_product(self):
         self.assertBreach("src/kube/client.cc", '#include "net/testing/server.h"', "is for tests")
+
+    def test_detour(self):
+        self.assertBreach("src/kube/client.cc", '#include "kube/../cli/x.h"', "has a detour in it")
+        self.assertBreach("src/kube/client.cc", '#include "../cli/x.h"', "has a detour in it")
+        self.assertBreach("src/kube/client.cc", '#include "kube/./x.h"', "has a detour in it")
+        self.assertBreach("src/kube/client.cc", "#include <sys/../cli/x.h>", "has a detour in it")
+        self.assertBreach("src/kube/client.cc", "#include <net/if//../x.h>", "an include names its header")
+
+    def test_disguise(self):
+        for line in ('/* */ #include "cli/x.h"', '#/**/include/**/"cli/x.h"', '%: include "cli/x.h"',
+                     '#include\\\n"cli/x.h"', '#inc\\\nlude "cli/x.h"', '#include_next "cli/x.h"',
+                     '/* \" */ #include "cli/x.h" // "', '#import "cli/x.h"'):
+            with self.subTest(line):
+                self.assertBreach("src/kube/client.cc", line, "kube may not include cli/x.h")
+        self.assertBreach("src/kube/client.cc", "#include HEADER", "an include names its header")
+
+    def test_line_after_a_comment(self):
+        self.file("src/kube/client.cc", "/* one", " two */ int i; // a \\", "comment", 'auto s = "/*";',
+                  '#include "cli/x.h"')
+        self.assertRefused("src/kube/client.cc:5", "kube may not include")
+
+    def test_what_is_no_include(self):
+        self.assertPasses("src/kube/client.cc", '// #include "cli/x.h"', "/*", '#include "cli/x.h"', "*/",
+                          "// continued \\", '#include "cli/x.h"', 'auto s = R"(', '#include "cli/x.h"', ')";')
+
+    def test_other_names_of_sources(self):
+        for suffix in (".hpp", ".cpp", ".inc", ".ipp", ".c", ".cxx", ".hh"):
+            with self.subTest(suffix):
+                self.file(f"src/kube/x{suffix}", '#include "cli/x.h"')
+                self.assertRefused(f"src/kube/x{suffix}", "sources end in .h or .cc")
+                (self.root / f"src/kube/x{suffix}").unlink()
+        self.assertBreach("src/kube/client.cc", '#include "kube/table.txt"', "only files that end in .h")
+        self.assertBreach("src/kube/client.cc", '#include "net/loop.cc"', "only files that end in .h")
+
+    def test_library_without_a_folder(self):
+        for header in ("zlib.h", "curl.h", "nghttp2.hpp"):
+            with self.subTest(header):
+                self.assertBreach("src/kube/client.cc", f"#include <{header}>", "belongs to no module")
+        self.assertBreach("src/kube/client.cc", "#include <sqlite3.h>", "only store includes")
+        self.assertBreach("src/kube/client.cc", "#include <zstd.h>", "only json includes")
+        (self.root / "src/kube/client.cc").unlink()
+        self.assertBreach("test/e2e/web_test.cc", '#include "zlib.h"', "belongs to no module")
+
+    def test_file_outside_of_modules(self):
+        for name in ("src/x.cc", "src/x.h", "src/kinds/x.h"):
+            with self.subTest(name):
+                self.file(name, "int i;")
+                self.assertRefused(f"{name}:1", "lies in no module")
+                (self.root / name).unlink()
 
     def test_unknown_module(self):
         self.file("src/misc/README.md", "# All sorts of things")
