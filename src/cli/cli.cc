@@ -6,14 +6,22 @@
 
 namespace cadre::cli {
 
+std::string withoutControls(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  return text;
+}
+
 int fail(const Surroundings& surroundings, const std::string& text) {
-  surroundings.err("cadre: " + text + "\n");
+  surroundings.err("cadre: " + withoutControls(text) + "\n");
   return 1;
 }
 
-int run(const std::vector<std::string>& arguments, const Surroundings& surroundings) {
+int run(std::vector<std::string> arguments, const Surroundings& surroundings) {
+  if (!arguments.empty() && arguments[0] == "--version") arguments[0] = "version";
   CLI::App app("Cadre: a control plane for agents, on any Kubernetes cluster", "cadre");
   app.require_subcommand(1);
+  app.add_flag("--version")->description("The same as the command version");
   int exit_code = 0;
   addVersion(app, surroundings, exit_code);
   addGet(app, surroundings, exit_code);

@@ -19,6 +19,6 @@ struct Surroundings {
 // Runs one command line (without the program's name) and returns its exit code: 0 done, 1 it
 // failed, 2 the command line is wrong. Never throws; every failure is told on `err` in one sentence
 // that says what to do.
-int run(const std::vector<std::string>& arguments, const Surroundings& surroundings);
+int run(std::vector<std::string> arguments, const Surroundings& surroundings);
 
 }  // namespace cadre::cli

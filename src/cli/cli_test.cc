@@ -36,10 +36,11 @@ Outcome command(std::vector<std::string> words, std::map<std::string, std::strin
 TEST(Cli, HelpGoesToStdout) {
   Outcome all = command({"--help"});
   EXPECT_EQ(all.code, 0);
-  EXPECT_THAT(all.out, AllOf(HasSubstr("version"), HasSubstr("get")));
+  EXPECT_THAT(all.out, AllOf(HasSubstr("version"), HasSubstr("get"), HasSubstr("--version")));
   Outcome one = command({"get", "--help"});
   EXPECT_EQ(one.code, 0);
-  EXPECT_THAT(one.out, HasSubstr("--all-namespaces"));
+  EXPECT_THAT(one.out, AllOf(HasSubstr("--all-namespaces"), HasSubstr("pods,services"),
+                             HasSubstr("pods/web"), HasSubstr("wide")));
 }
 
 TEST(Cli, AWrongCommandLineIsCodeTwo) {
@@ -66,6 +67,7 @@ TEST(Cli, VersionNeedsNoCluster) {
 TEST(Cli, NoClusterIsOneSentenceThatSaysWhatToDo) {
   Outcome outcome = command({"version"}, {{"HOME", "/nonexistent"}});
   EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(outcome.out, command({"version", "--client"}).out) << "what is known is shown";
   EXPECT_THAT(outcome.err, AllOf(StartsWith("cadre: "), HasSubstr("--kubeconfig")));
   Outcome named = command({"get", "pods", "--kubeconfig", "/nonexistent/config"});
   EXPECT_EQ(named.code, 1);
@@ -103,7 +105,9 @@ class CliServerTest : public testing::Test {
             return reply->json(
                 200,
                 R"({"kind":"APIGroupDiscoveryList","items":[{"metadata":{},"versions":[{"version":"v1","resources":[
-          {"resource":"pods","responseKind":{"kind":"Pod"},"scope":"Namespaced","singularResource":"pod","shortNames":["po"]}]}]}]})");
+          {"resource":"pods","responseKind":{"kind":"Pod"},"scope":"Namespaced","singularResource":"pod","shortNames":["po"]},
+          {"resource":"services","responseKind":{"kind":"Service"},"scope":"Namespaced","singularResource":"service"},
+          {"resource":"namespaces","responseKind":{"kind":"Namespace"},"scope":"Cluster","singularResource":"namespace","shortNames":["ns"]}]}]}]})");
           if (at == "/apis")
             return reply->json(200, R"({"kind":"APIGroupDiscoveryList","items":[]})");
           if (table && (at == "/api/v1/pods" || at == "/api/v1/namespaces/shop/pods"))
@@ -111,8 +115,33 @@ class CliServerTest : public testing::Test {
                 200,
                 R"({"kind":"Table","columnDefinitions":[{"name":"Name"},{"name":"Ready"},{"name":"Node","priority":1}],"rows":[
           {"cells":["web","1/1","n1"],"object":{"metadata":{"namespace":"shop"}}},{"cells":["long-name\u001b[31m","0/1","n2"],"object":{"metadata":{"namespace":"shop"}}}]})");
-          if (table && at == "/api/v1/namespaces/empty/pods")
+          if (table && at.starts_with("/api/v1/namespaces/empty/"))
             return reply->json(200, R"({"kind":"Table","rows":[]})");
+          if (table && at == "/api/v1/namespaces/shop/services")
+            return reply->json(
+                200,
+                R"({"kind":"Table","columnDefinitions":[{"name":"Name"},{"name":"Type"}],"rows":[{"cells":["db","ClusterIP"],"object":{"metadata":{"namespace":"shop"}}}]})");
+          if (table && at == "/api/v1/namespaces/shop/services/db")
+            return reply->json(
+                200,
+                R"({"kind":"Table","columnDefinitions":[{"name":"Name"},{"name":"Type"}],"rows":[{"cells":["db","ClusterIP"]}]})");
+          if (table && at == "/api/v1/namespaces/default")
+            return reply->json(
+                200,
+                R"({"kind":"Table","columnDefinitions":[{"name":"Name"},{"name":"Status"}],"rows":[{"cells":["default","Active"]}]})");
+          if (table && at == "/api/v1/namespaces/shop/pods/web")
+            return reply->json(
+                200,
+                R"({"kind":"Table","columnDefinitions":[{"name":"Name"},{"name":"Ready"},{"name":"Node","priority":1}],"rows":[{"cells":["web","1/1","n1"]}]})");
+          if (at == "/api/v1/namespaces/shop/services")
+            return reply->json(200,
+                               R"({"kind":"ServiceList","items":[{"metadata":{"name":"db"}}]})");
+          if (at == "/api/v1/namespaces/shop/pods")
+            return reply->json(200, R"({"kind":"PodList","items":[{"metadata":{"name":"web"}}]})");
+          if (at == "/api/v1/namespaces/shop/pods/evil")
+            return reply->json(
+                500,
+                R"({"kind":"Status","apiVersion":"v1","code":500,"reason":"X","message":"a\u001b[31m\nb"})");
           if (at == "/api/v1/namespaces/shop/pods/web")
             return reply->json(200, R"({"kind":"Pod","metadata":{"name":"web"}})");
           if (at == "/api/v1/namespaces/shop/pods?labelSelector=a%3Db")
@@ -154,6 +183,8 @@ users: [{{name: dev, user: {{token: t}}}}]
 TEST_F(CliServerTest, ShowsVersionsOfBothSides) {
   EXPECT_THAT(cadre({"version"}).out, HasSubstr("server  v1.34.4\n"));
   EXPECT_THAT(cadre({"version", "-o", "json"}).out, HasSubstr("\"server\": \"v1.34.4\""));
+  EXPECT_EQ(cadre({"--version"}).out, cadre({"version"}).out);
+  EXPECT_EQ(cadre({"--version", "-o", "json"}).out, cadre({"version", "-o", "json"}).out);
 }
 
 TEST_F(CliServerTest, ShowsTables) {
@@ -167,6 +198,49 @@ TEST_F(CliServerTest, ShowsTables) {
 TEST_F(CliServerTest, ShowsObjects) {
   EXPECT_EQ(cadre({"get", "pod", "web", "-o", "yaml"}).out, "kind: Pod\nmetadata:\n  name: web\n");
   EXPECT_EQ(cadre({"get", "pods", "-l", "a=b", "-o", "name"}).out, "pods/one\npods/two\n");
+}
+
+TEST_F(CliServerTest, ShowsWideTables) {
+  EXPECT_EQ(cadre({"get", "po", "-o", "wide"}).out,
+            "NAME             READY   NODE\nweb              1/1     n1\n"
+            "long-name [31m   0/1     n2\n");
+}
+
+TEST_F(CliServerTest, ShowsSeveralKinds) {
+  EXPECT_EQ(cadre({"get", "pods,services"}).out,
+            "NAME                  READY\npods/web              1/1\n"
+            "pods/long-name [31m   0/1\n\n"
+            "NAME          TYPE\nservices/db   ClusterIP\n");
+  EXPECT_EQ(cadre({"get", "pods,services", "-o", "name"}).out, "pods/web\nservices/db\n");
+  EXPECT_EQ(cadre({"get", "pods,services", "-o", "yaml"}).out,
+            "apiVersion: v1\nitems:\n"
+            "- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: web\n"
+            "- apiVersion: v1\n  kind: Service\n  metadata:\n    name: db\n"
+            "kind: List\n");
+  EXPECT_EQ(cadre({"get", "pods,services", "-n", "empty"}).err,
+            "no pods, services found in namespace empty\n");
+  EXPECT_EQ(cadre({"get", "pods,"}).err, "cadre: a kind is empty\n");
+}
+
+TEST_F(CliServerTest, ShowsWhatIsNamedWithItsKind) {
+  EXPECT_EQ(cadre({"get", "ns/default"}).out, "NAME      STATUS\ndefault   Active\n");
+  EXPECT_EQ(cadre({"get", "pod/web", "-o", "yaml"}).out, "kind: Pod\nmetadata:\n  name: web\n");
+  EXPECT_EQ(cadre({"get", "pods/web", "services/db"}).out,
+            "NAME       READY\npods/web   1/1\n\nNAME          TYPE\nservices/db   ClusterIP\n");
+  EXPECT_EQ(cadre({"get", "pods/web", "po/web"}).out, "NAME   READY\nweb    1/1\nweb    1/1\n");
+  for (const std::vector<std::string>& mixed : std::vector<std::vector<std::string>>{
+           {"get", "pods/web", "db"}, {"get", "pods", "services/db"}})
+    EXPECT_EQ(
+        cadre(mixed).err,
+        "cadre: kind/name stands alone or beside others like it, as in pods/web services/db\n");
+  EXPECT_EQ(cadre({"get", "pods/"}).err, "cadre: a name is empty\n");
+  EXPECT_EQ(cadre({"get", "/web"}).err, "cadre: a kind is empty\n");
+  EXPECT_EQ(cadre({"get", "pods/web", "-A"}).err,
+            "cadre: a name needs one namespace: leave -A out\n");
+}
+
+TEST_F(CliServerTest, NothingThatAServerSaysMovesTheCursor) {
+  EXPECT_EQ(cadre({"get", "pods", "evil"}).err, "cadre: a [31m b\n");
 }
 
 TEST_F(CliServerTest, TellsWhatIsNotThere) {

@@ -14,6 +14,9 @@ namespace cadre::cli {
 void addVersion(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addGet(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 
+// For a terminal: nothing that a server said may move the cursor or colour what follows.
+std::string withoutControls(std::string text);
+
 // Tells a failure in one sentence and gives the exit code for it.
 int fail(const Surroundings& surroundings, const std::string& text);
 

@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "base/format.h"
 #include "base/strings.h"
@@ -25,19 +26,22 @@ constexpr std::string_view kAsTable =
 
 // No cell may move the cursor or colour what follows.
 std::string cell(const json::Value& value) {
-  std::string text = value.isString() ? value.string() : json::write(value);
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  return text;
+  return withoutControls(value.isString() ? value.string() : json::write(value));
 }
 
-std::string printTable(const json::Value& table, bool with_namespace) {
+struct TableStyle {
+  bool wide = false;            // with the columns that the server holds for less important
+  bool with_namespace = false;  // as the first column
+  std::string name_prefix = {};
+};
+
+std::string printTable(const json::Value& table, const TableStyle& style) {
   std::vector<std::vector<std::string>> rows(1);
-  if (with_namespace) rows[0].push_back("NAMESPACE");
+  if (style.with_namespace) rows[0].push_back("NAMESPACE");
   std::vector<std::size_t> shown;
   const json::Array& columns = table["columnDefinitions"].array();
   for (std::size_t i = 0; i < columns.size(); ++i) {
-    if (columns[i]["priority"].integer() != 0) continue;  // only wide output shows those
+    if (columns[i]["priority"].integer() != 0 && !style.wide) continue;
     shown.push_back(i);
     std::string title = columns[i]["name"].string();
     for (char& c : title)
@@ -46,8 +50,11 @@ std::string printTable(const json::Value& table, bool with_namespace) {
   }
   for (const json::Value& row : table["rows"].array()) {
     rows.emplace_back();
-    if (with_namespace) rows.back().push_back(cell(row["object"]["metadata"]["namespace"]));
-    for (std::size_t i : shown) rows.back().push_back(cell(row["cells"].at(i)));
+    if (style.with_namespace) rows.back().push_back(cell(row["object"]["metadata"]["namespace"]));
+    for (std::size_t i : shown) {
+      bool name = equalsIgnoreCase(columns[i]["name"].string(), "name");
+      rows.back().push_back((name ? style.name_prefix : "") + cell(row["cells"].at(i)));
+    }
   }
   std::vector<std::size_t> widths;
   for (const auto& row : rows)
@@ -64,76 +71,150 @@ std::string printTable(const json::Value& table, bool with_namespace) {
   return out;
 }
 
+Error wrong(std::string message) {
+  return Error{.code = Code::InvalidArgument, .message = std::move(message)};
+}
+
+// One kind that is asked for, and what came.
+struct Part {
+  kube::Resource resource;
+  std::vector<std::string> names = {};  // empty: all of them
+  std::vector<json::Value> answers = {};
+
+  // "pods/", "deployments.apps/"
+  std::string prefix() const {
+    return resource.plural + (resource.group.empty() ? "" : "." + resource.group) + "/";
+  }
+};
+
+// As kubectl takes them: "pods", "pods web", "pods,services" or "pods/web services/db".
+Result<std::vector<Part>> partsOf(const GetFlags& flags, const kube::Discovery& discovery) {
+  std::vector<Part> parts;
+  auto add = [&](std::string_view kind, std::vector<std::string> names) -> Result<> {
+    if (kind.empty()) return wrong("a kind is empty");
+    for (const std::string& name : names)
+      if (name.empty()) return wrong("a name is empty");
+    const kube::ServedResource* served = discovery.named(kind);
+    if (!served)
+      return Error{.code = Code::NotFound,
+                   .message = format(
+                       "the cluster serves no \"{}\"; check the spelling, or install the CRD first",
+                       shorten(kind, 100))};
+    for (Part& part : parts)
+      if (part.resource.gvk() == served->resource.gvk()) {
+        part.names.insert(part.names.end(), names.begin(), names.end());
+        return {};
+      }
+    parts.push_back({.resource = served->resource, .names = std::move(names)});
+    return {};
+  };
+  std::vector<std::string> words{flags.kind};
+  words.insert(words.end(), flags.names.begin(), flags.names.end());
+  auto slashes = std::count_if(words.begin(), words.end(), [](const std::string& word) {
+    return word.find('/') != std::string::npos;
+  });
+  if (slashes == 0) {
+    for (std::string_view kind : split(flags.kind, ',')) CADRE_TRY(add(kind, flags.names));
+    return parts;
+  }
+  if (static_cast<std::size_t>(slashes) != words.size())
+    return wrong("kind/name stands alone or beside others like it, as in pods/web services/db");
+  for (const std::string& word : words) {
+    auto [kind, name] = cut(word, "/");
+    CADRE_TRY(add(kind, {std::string(name)}));
+  }
+  return parts;
+}
+
+// Everything that came as one object, or as one list, whose items then say what they are.
+json::Value asOne(std::vector<Part>& parts) {
+  if (parts.size() == 1 && parts[0].answers.size() == 1) return std::move(parts[0].answers[0]);
+  json::Array items;
+  for (Part& part : parts) {
+    auto put = [&](const json::Value& item) {
+      json::Object typed{{"apiVersion", part.resource.apiVersion()}, {"kind", part.resource.kind}};
+      for (const auto& [key, value] : item.object()) typed.set(key, value);
+      items.push_back(std::move(typed));
+    };
+    for (const json::Value& answer : part.answers) {
+      if (!part.names.empty())
+        put(answer);
+      else
+        for (const json::Value& item : answer["items"].array()) put(item);
+    }
+  }
+  return json::Object{{"apiVersion", "v1"}, {"kind", "List"}, {"items", std::move(items)}};
+}
+
+std::string asNames(const std::vector<Part>& parts) {
+  std::string out;
+  for (const Part& part : parts)
+    for (const json::Value& answer : part.answers) {
+      if (!part.names.empty()) out += part.prefix() + cell(answer["metadata"]["name"]) + "\n";
+      for (const json::Value& item : answer["items"].array())
+        out += part.prefix() + cell(item["metadata"]["name"]) + "\n";
+    }
+  return out;
+}
+
+// One table per kind; where there are several, each name says its kind.
+std::string asTables(const std::vector<Part>& parts, bool wide, bool all_namespaces) {
+  std::string out;
+  for (const Part& part : parts) {
+    json::Value table = part.answers.front();
+    json::Array rows;
+    for (const json::Value& answer : part.answers)
+      for (const json::Value& row : answer["rows"].array()) rows.push_back(row);
+    if (rows.empty()) continue;
+    table.make("rows") = std::move(rows);
+    if (!out.empty()) out += "\n";
+    out += printTable(table, {.wide = wide,
+                              .with_namespace = all_namespaces && part.resource.namespaced,
+                              .name_prefix = parts.size() > 1 ? part.prefix() : ""});
+  }
+  return out;
+}
+
+std::string nothingFound(const std::vector<Part>& parts, const std::string& ns) {
+  std::vector<std::string> kinds;
+  bool namespaced = false;
+  for (const Part& part : parts) {
+    kinds.push_back(part.resource.plural);
+    namespaced = namespaced || part.resource.namespaced;
+  }
+  return format("no {} found{}\n", join(kinds, ", "),
+                namespaced && !ns.empty() ? " in namespace " + ns : "");
+}
+
 Result<std::string> get(const GetFlags& flags, const Surroundings& surroundings) {
   CADRE_LET(auto cluster, Cluster::connect(flags.cluster, surroundings));
   kube::Client& client = *cluster->client;
   CADRE_LET(auto discovery, cluster->await<kube::Discovery>([&](auto done) {
     return kube::Discovery::load(client, std::move(done));
   }));
-  const kube::ServedResource* served = discovery.named(flags.kind);
-  if (!served)
-    return Error{.code = Code::NotFound,
-                 .message = format(
-                     "the cluster serves no \"{}\"; check the spelling, or install the CRD first",
-                     shorten(flags.kind, 100))};
-  const kube::Resource& resource = served->resource;
-  if (flags.cluster.all_namespaces && !flags.names.empty())
-    return Error{.code = Code::InvalidArgument,
-                 .message = "a name needs one namespace: leave -A out"};
-
-  for (const std::string& name : flags.names)
-    if (name.empty()) return Error{.code = Code::InvalidArgument, .message = "a name is empty"};
-  if (!flags.labels.empty() && !flags.names.empty())
-    return Error{.code = Code::InvalidArgument,
-                 .message = "names and a selector exclude each other: leave one of them out"};
-
-  bool table = flags.output.empty();
-  auto ask = [&](const std::string& name) {
-    std::string target = resource.path(cluster->ns, name);
-    if (name.empty() && !flags.labels.empty())
-      target += "?labelSelector=" + urlEncode(flags.labels);
-    return cluster->await<json::Value>([&](auto done) {
-      return client.request("GET", target, "", "", std::move(done),
-                            std::string(table ? kAsTable : "application/json"));
-    });
-  };
-
-  json::Value answer;
-  if (flags.names.empty()) {
-    CADRE_LET(answer, ask(""));
-  } else {
-    // Several names make a list, as kubectl prints it.
-    json::Array items, rows;
-    for (const std::string& name : flags.names) {
-      CADRE_LET(json::Value one, ask(name));
-      for (const json::Value& row : one["rows"].array()) rows.push_back(row);
-      if (items.empty()) answer = one;
-      items.push_back(std::move(one));
+  CADRE_LET(std::vector<Part> parts, partsOf(flags, discovery));
+  bool table = flags.output.empty() || flags.output == "wide";
+  for (Part& part : parts) {
+    if (flags.cluster.all_namespaces && !part.names.empty())
+      return wrong("a name needs one namespace: leave -A out");
+    if (!flags.labels.empty() && !part.names.empty())
+      return wrong("names and a selector exclude each other: leave one of them out");
+    for (const std::string& name : part.names.empty() ? std::vector<std::string>{""} : part.names) {
+      std::string target = part.resource.path(cluster->ns, name);
+      if (!flags.labels.empty()) target += "?labelSelector=" + urlEncode(flags.labels);
+      CADRE_LET(json::Value answer, cluster->await<json::Value>([&](auto done) {
+        return client.request("GET", target, "", "", std::move(done),
+                              std::string(table ? kAsTable : "application/json"));
+      }));
+      part.answers.push_back(std::move(answer));
     }
-    if (table)
-      answer.make("rows") = std::move(rows);
-    else if (items.size() > 1)
-      answer = json::Object{{"apiVersion", "v1"}, {"kind", "List"}, {"items", std::move(items)}};
   }
-
-  if (flags.output == "json") return json::writePretty(answer) + "\n";
-  if (flags.output == "yaml") return json::writeYaml(answer);
-  if (flags.output == "name") {
-    std::string out;
-    std::string prefix =
-        resource.plural + (resource.group.empty() ? "" : "." + resource.group) + "/";
-    const json::Array& items = answer["items"].array();
-    for (const json::Value& item : items) out += prefix + std::string(kube::name(item)) + "\n";
-    if (!answer["items"].isArray()) out += prefix + std::string(kube::name(answer)) + "\n";
-    return out;
-  }
-  if (answer["rows"].array().empty()) {
-    surroundings.err(cluster->ns.empty() || !resource.namespaced
-                         ? format("no {} found\n", resource.plural)
-                         : format("no {} found in namespace {}\n", resource.plural, cluster->ns));
-    return "";
-  }
-  return printTable(answer, flags.cluster.all_namespaces && resource.namespaced);
+  if (flags.output == "json") return json::writePretty(asOne(parts)) + "\n";
+  if (flags.output == "yaml") return json::writeYaml(asOne(parts));
+  if (flags.output == "name") return asNames(parts);
+  std::string tables = asTables(parts, flags.output == "wide", flags.cluster.all_namespaces);
+  if (tables.empty()) surroundings.err(nothingFound(parts, cluster->ns));
+  return tables;
 }
 
 }  // namespace
@@ -142,13 +223,17 @@ void addGet(CLI::App& app, const Surroundings& surroundings, int& exit_code) {
   auto flags = std::make_shared<GetFlags>();
   CLI::App* command = app.add_subcommand("get", "Show objects of a kind");
   flags->cluster.addTo(*command, /*with_namespaces=*/true);
-  command->add_option("kind", flags->kind, "What to show: pods, po, deployments.apps, ...")
+  command
+      ->add_option("kind", flags->kind,
+                   "What to show: pods, po, deployments.apps, pods,services, pods/web, ...")
       ->required();
-  command->add_option("name", flags->names, "Only these");
+  command->add_option("name", flags->names, "Only these; or more of kind/name");
   command->add_option("-l,--selector", flags->labels,
                       "Only those with these labels: app=web,tier!=test");
-  command->add_option("-o,--output", flags->output, "json, yaml or name (default: a table)")
-      ->check(CLI::IsMember({"json", "yaml", "name"}));
+  command
+      ->add_option("-o,--output", flags->output,
+                   "wide (a table with more columns), json, yaml or name (default: a table)")
+      ->check(CLI::IsMember({"wide", "json", "yaml", "name"}));
   command->callback([&surroundings, &exit_code, flags] {
     auto text = get(*flags, surroundings);
     if (text)

@@ -15,23 +15,31 @@ struct VersionFlags {
   std::string output;
 };
 
+Result<json::Value> serverVersion(const ClusterFlags& flags, const Surroundings& surroundings) {
+  CADRE_LET(auto cluster, Cluster::connect(flags, surroundings));
+  CADRE_LET(json::Value server, cluster->await<json::Value>([&](auto done) {
+    return kube::serverVersion(*cluster->client, std::move(done));
+  }));
+  return server["gitVersion"];
+}
+
+// cadre's own is known whatever the cluster says.
 int version(const VersionFlags& flags, const Surroundings& surroundings) {
   json::Object versions{{"cadre", CADRE_VERSION}};
+  std::optional<Error> failed;
   if (!flags.client_only) {
-    auto cluster = Cluster::connect(flags.cluster, surroundings);
-    if (!cluster) return fail(surroundings, cluster.error().text());
-    auto server = (*cluster)->await<json::Value>(
-        [&](auto done) { return kube::serverVersion(*(*cluster)->client, std::move(done)); });
-    if (!server) return fail(surroundings, server.error().text());
-    versions.set("server", (*server)["gitVersion"]);
+    auto server = serverVersion(flags.cluster, surroundings);
+    if (server)
+      versions.set("server", *std::move(server));
+    else
+      failed = std::move(server).error();
   }
-  if (flags.output == "json") {
+  if (flags.output == "json")
     surroundings.out(json::writePretty(versions) + "\n");
-    return 0;
-  }
-  for (const auto& [name, text] : versions)
-    surroundings.out(format("{:<8}{}\n", name, text.string()));
-  return 0;
+  else
+    for (const auto& [name, text] : versions)
+      surroundings.out(format("{:<8}{}\n", name, text.string()));
+  return failed ? fail(surroundings, failed->text()) : 0;
 }
 
 }  // namespace
