@@ -315,7 +315,8 @@ TEST(Watcher, APictureThatBreaksOffForgetsNothing) {
   w.seen.clear();
   w.watch(1).head(200);
   w.watch(1).data(event("ADDED", object("a", 5)));
-  EXPECT_TRUE(w.mirror->contains({"ns", "b"})) << "the old picture is shown until the new one is there";
+  EXPECT_TRUE(w.mirror->contains({"ns", "b"}))
+      << "the old picture is shown until the new one is there";
   w.watch(1).end(Error{.code = Code::Unavailable, .message = "lost"});
   w.scheduler.advance(1s);
   w.watch(2).head(200);
