@@ -40,31 +40,30 @@ Error badDirective(const Value& directive) {
              inQuotes(directive.isString() ? directive.string() : json::write(directive))));
 }
 
-// A part of a patch as a value of its own: nothing to remove and nothing to direct. Nothing at all
-// where it only directs.
-std::optional<Value> plain(const Value& patch) {
+// What becomes of an object with a $patch where there is nothing to patch.
+enum class Directed { Drop, Keep };
+
+// A part of a patch as a value of its own: with nothing to remove and nothing to direct. Nothing at
+// all if it is dropped.
+std::optional<Value> plain(const Value& patch, Directed directed) {
   if (patch.isArray()) {
     Array out;
     for (const Value& element : patch.array())
-      if (auto kept = plain(element)) out.push_back(*std::move(kept));
+      if (auto kept = plain(element, directed)) out.push_back(*std::move(kept));
     return out;
   }
   if (!patch.isObject()) return patch;
-  if (patch.object().contains(kPatch)) return std::nullopt;
+  if (directed == Directed::Drop && patch.object().contains(kPatch)) return std::nullopt;
   std::vector<Object::Member> out;
   for (const auto& [key, value] : patch.object()) {
     if (value.isNull() || isDirective(key)) continue;
-    if (auto kept = plain(value)) out.emplace_back(key, *std::move(kept));
+    if (auto kept = plain(value, directed)) out.emplace_back(key, *std::move(kept));
   }
   return Value(Object::fromSorted(std::move(out)));
 }
 
-// The same for an object that says "$patch: replace" of itself.
-Value replacement(const Value& patch) {
-  Value out = patch;
-  out.makeObject().erase(kPatch);
-  return plain(out).value_or(Object());
-}
+// A part of a patch that takes the place of what was there.
+Value replacement(const Value& patch) { return plain(patch, Directed::Keep).value_or(Value()); }
 
 // --- lists
 
@@ -176,7 +175,7 @@ Result<Array> mergeList(const Field& field, Array list, const Array& patch) {
     CADRE_LET(std::string id, identity.of(change));
     auto [place, is_new] = known.emplace(std::move(id), list.size());
     if (is_new) {
-      list.push_back(plain(change).value_or(Value()));
+      list.push_back(replacement(change));
     } else if (change.isObject()) {
       Value& element = list[place->second];
       CADRE_LET(element, mergeObject(field.type().element(), std::move(element), change));
@@ -245,7 +244,9 @@ Result<> mergeMember(Type type, Object& object, std::string_view key, const Valu
     CADRE_LET(*current, mergeObject(field->type(), std::move(*current), change));
   } else if (lists && field && field->patchMerges()) {
     CADRE_LET(*current, mergeList(*field, std::move(current->makeArray()), change.array()));
-  } else if (auto value = plain(change)) {
+  } else if (objects || lists) {
+    *current = replacement(change);
+  } else if (auto value = plain(change, Directed::Drop)) {
     object.set(key, *std::move(value));
   } else {
     object.erase(key);

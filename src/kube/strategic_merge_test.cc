@@ -41,6 +41,8 @@ constexpr Case kPodCases[] = {
      "{metadata: {finalizers: [c/c, a/a, b/b]}}"},
     {"an empty list changes nothing", "{spec: {containers: [{name: a}]}}",
      "{spec: {containers: []}}", "{spec: {containers: [{name: a}]}}"},
+    {"no directives in a list that is replaced", "{spec: {tolerations: [{key: a}]}}",
+     "{spec: {tolerations: [{key: b, $patch: delete}]}}", "{spec: {tolerations: [{key: b}]}}"},
     {"an empty list that is replaced", "{spec: {tolerations: [{key: a}]}}",
      "{spec: {tolerations: []}}", "{spec: {tolerations: []}}"},
 
