@@ -111,11 +111,9 @@ std::optional<Field> Type::field(std::uint32_t number) const {
   return Field(position(*found));
 }
 
-std::vector<Field> Type::fields() const {
-  std::vector<Field> out;
-  if (!*this) return out;
-  for (const FieldRow& row : fieldsOf(kTypes[row_])) out.push_back(Field(position(row)));
-  return out;
+std::size_t Type::fieldCount() const { return *this ? fieldsOf(kTypes[row_]).size() : 0; }
+Field Type::fieldAt(std::size_t index) const {
+  return Field(position(fieldsOf(kTypes[row_])[index]));
 }
 
 std::string_view Field::name() const { return nameAt(kFields[row_].name); }
@@ -124,6 +122,11 @@ std::uint32_t Field::number() const { return kFields[row_].number; }
 bool Field::omitsEmpty() const { return kFields[row_].flags & kOmitEmpty; }
 bool Field::omitsZero() const { return kFields[row_].flags & kOmitZero; }
 bool Field::isPointer() const { return kFields[row_].flags & kPointer; }
+bool Field::showsNull() const {
+  if (omitsEmpty() || isInline()) return false;
+  Form form = type().form();
+  return isPointer() || form == Form::List || form == Form::Map || form == Form::Bytes;
+}
 bool Field::patchMerges() const { return kFields[row_].flags & kPatchMerge; }
 bool Field::patchReplaces() const { return kFields[row_].flags & kPatchReplace; }
 bool Field::patchRetainsKeys() const { return kFields[row_].flags & kPatchRetainKeys; }

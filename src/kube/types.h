@@ -65,7 +65,9 @@ class Type {
   // structs are found by name, but not by number.
   std::optional<Field> field(std::string_view name) const;
   std::optional<Field> field(std::uint32_t number) const;
-  std::vector<Field> fields() const;  // in the order of their names, inline structs first
+  // In the order of their names, inline structs first.
+  std::size_t fieldCount() const;
+  Field fieldAt(std::size_t index) const;
 
   bool operator==(const Type&) const = default;
 
@@ -87,6 +89,7 @@ class Field {
   bool omitsEmpty() const;       // JSON leaves it out when it is "", 0, false, [] or a map {}
   bool omitsZero() const;        // and a struct or time too
   bool isPointer() const;        // so that empty and absent are two things
+  bool showsNull() const;        // JSON has null where it is absent
 
   // Strategic merge: lists are merged (by this key, if there is one), or replaced; what a patch
   // does not name may be dropped.

@@ -28,7 +28,7 @@ TEST(Types, KnowsBuiltInKindsOnly) {
   EXPECT_FALSE(unknown.field("spec"));
   EXPECT_FALSE(unknown.element());
   EXPECT_THAT(unknown.keys(), IsEmpty());
-  EXPECT_THAT(unknown.fields(), IsEmpty());
+  EXPECT_EQ(unknown.fieldCount(), 0u);
   EXPECT_EQ(builtInKinds().size(), 45u);
 }
 
@@ -113,9 +113,13 @@ TEST(Types, KnowsProtobufNumbersAndWhatJsonLeavesOut) {
   EXPECT_TRUE(at(kDeployment, {"spec"}).field("replicas")->isPointer());
   EXPECT_FALSE(at(kPod, {"spec"}).field("containers")->omitsEmpty());
   EXPECT_EQ(kPod.field("apiVersion")->number(), 0u);
+  EXPECT_TRUE(at(kPod, {"spec"}).field("containers")->showsNull());
+  EXPECT_TRUE(at(kDeployment, {"spec"}).field("selector")->showsNull());
+  EXPECT_FALSE(at(kDeployment, {"spec"}).field("template")->showsNull());
+  EXPECT_FALSE(meta.field("labels")->showsNull());
   Type volume = at(kPod, {"spec", "volumes", "[]"});
-  EXPECT_TRUE(volume.fields()[0].isInline());
-  EXPECT_EQ(volume.fields()[0].number(), 2u);
+  EXPECT_TRUE(volume.fieldAt(0).isInline());
+  EXPECT_EQ(volume.fieldAt(0).number(), 2u);
   EXPECT_TRUE(inProtobuf("", "v1", "Pod"));
   EXPECT_FALSE(inProtobuf("apiextensions.k8s.io", "v1", "CustomResourceDefinition"));
   EXPECT_FALSE(inProtobuf("example.com", "v1", "Thing"));

@@ -2,6 +2,8 @@
 // is made of it. tools/test starts the server and says where it is: CADRE_TEST_KUBECONFIG.
 #include <cstdlib>
 #include <fstream>
+#include <map>
+#include <set>
 #include <sstream>
 
 #include <unistd.h>
@@ -14,6 +16,7 @@
 #include "kube/covers.h"
 #include "kube/discovery.h"
 #include "kube/strategic_merge.h"
+#include "kube/watch.h"
 
 namespace cadre::kube {
 namespace {
@@ -58,6 +61,38 @@ class TypesClusterTest : public testing::Test {
         [&](auto done) { return client->get(sample.resource, sample.key(), std::move(done)); });
   }
 
+  // The objects of a kind by name, as a list gives them, in pages, and as a watch does.
+  struct Both {
+    std::map<std::string, json::Value> listed, watched;
+  };
+  static Both read(const Resource& resource, bool json_only, bool managed_fields) {
+    Both out;
+    auto page = net::await<ListPage>(
+        *loop,
+        [&](auto done) {
+          return client->listPage(
+              resource, {.page = 0, .drop_managed_fields = !managed_fields, .json_only = json_only},
+              [&](json::Value item) { out.listed[std::string(name(item))] = std::move(item); },
+              std::move(done));
+        },
+        kSoon);
+    EXPECT_TRUE(page) << page.error().text();
+    EXPECT_FALSE(page && page->resource_version.empty());
+    bool complete = false;
+    auto watch = client->watch(
+        resource,
+        {.initial_events = true, .drop_managed_fields = !managed_fields, .json_only = json_only},
+        [&](EventType type, json::Value object) {
+          complete = type == EventType::Bookmark;
+          std::string key = complete ? "the bookmark" : std::string(name(object));
+          if (complete) object.make("metadata").makeObject().erase("resourceVersion");
+          out.watched[key] = std::move(object);
+        },
+        [](Result<> end) { ADD_FAILURE() << (end ? "ended" : end.error().text()); });
+    EXPECT_TRUE(loop->runUntil([&] { return complete; }, kSoon)) << resource.kind;
+    return out;
+  }
+
   static void SetUpTestSuite() {
     const char* kubeconfig = std::getenv("CADRE_TEST_KUBECONFIG");
     ASSERT_TRUE(kubeconfig) << "run this by tools/test, which starts the API server that it needs";
@@ -76,6 +111,13 @@ class TypesClusterTest : public testing::Test {
         return client->create(sample.resource, sample.desired, {}, std::move(done));
       });
       EXPECT_FALSE(uid(made).empty()) << sample.text();
+      const json::Value* status = sample.desired.object().find("status");
+      if (!status) continue;
+      must([&](auto done) {
+        return client->patch(sample.resource, sample.key(), PatchType::Merge,
+                             json::Object{{"status", *status}}, {.subresource = "status"},
+                             std::move(done));
+      });
     }
   }
   static void TearDownTestSuite() {
@@ -119,9 +161,7 @@ TEST_F(TypesClusterTest, CoversWhatWasCreated) {
   ASSERT_FALSE(samples.empty());
   for (const Sample& sample : samples) {
     EXPECT_TRUE(sample.type()) << sample.text();
-    json::Value desired = sample.desired;
-    desired.makeObject().erase("status");  // not taken by a creation
-    auto difference = covers(sample.type(), get(sample), desired);
+    auto difference = covers(sample.type(), get(sample), sample.desired);
     EXPECT_FALSE(difference) << sample.text() << ": " << json::formatDiff({*difference});
   }
 }
@@ -198,6 +238,49 @@ TEST_F(TypesClusterTest, MergesStrategicallyAsTheServer) {
     });
     EXPECT_EQ(comparable(ours), comparable(theirs)) << c.patch;
   }
+}
+
+void expectSame(const std::map<std::string, json::Value>& json,
+                const std::map<std::string, json::Value>& protobuf, const std::string& what) {
+  EXPECT_EQ(json.size(), protobuf.size()) << what;
+  for (const auto& [name, object] : json) {
+    auto other = protobuf.find(name);
+    ASSERT_NE(other, protobuf.end()) << what << " " << name;
+    // As text, so that 1 and 1.0 are two things, and null is not left out.
+    EXPECT_EQ(json::write(object), json::write(other->second))
+        << what << " " << name << "\n"
+        << json::formatDiff(json::diff(object, other->second));
+  }
+}
+
+TEST_F(TypesClusterTest, ProtobufIsReadAsWhatJsonSays) {
+  std::set<Resource> resources;
+  for (const Sample& sample : samples) resources.insert(sample.resource);
+  EXPECT_EQ(resources.size(), 40u);
+  for (const Resource& resource : resources)
+    for (bool managed_fields : {false, true}) {
+      Both json = read(resource, true, managed_fields);
+      Both protobuf = read(resource, false, managed_fields);
+      EXPECT_FALSE(json.listed.empty()) << resource.kind;
+      expectSame(json.listed, protobuf.listed, resource.gvk().text() + " in a list:");
+      expectSame(json.watched, protobuf.watched, resource.gvk().text() + " in a watch:");
+      const auto& [name, object] = *protobuf.listed.begin();
+      EXPECT_EQ(object["metadata"]["managedFields"].isNull(), !managed_fields) << name;
+    }
+}
+
+TEST_F(TypesClusterTest, FailuresAreReadFromProtobufToo) {
+  auto page = net::await<ListPage>(
+      *loop,
+      [&](auto done) {
+        return client->listPage(
+            samples[0].resource, {.continue_token = "wrong"}, [](auto) {}, std::move(done));
+      },
+      kSoon);
+  ASSERT_FALSE(page);
+  EXPECT_EQ(page.error().code, Code::InvalidArgument);
+  EXPECT_EQ(page.error().reason, "BadRequest");
+  EXPECT_THAT(page.error().message, testing::StartsWith("invalid continue token"));
 }
 
 }  // namespace
