@@ -176,7 +176,7 @@ Difference compareKeyed(Type type, const json::Array& have, const json::Array& w
   std::vector<Type::Key> keys = type.keys();
   std::vector<std::pair<std::string, const Value*>> index;
   for (const Value& element : have) index.emplace_back(identity(keys, element), &element);
-  std::ranges::stable_sort(index, {}, [](auto& entry) -> auto& { return entry.first; });
+  std::ranges::sort(index);  // of equal keys in the order of the list
   for (const Value& element : want) {
     // Where several have the same keys, which servers of old allow, one of them is enough.
     Difference first = differ(Value(), element);
@@ -216,7 +216,7 @@ Difference compare(Type type, const Value& have, const Value& want) {
       if (sameScalar(type.form(), have, want)) return std::nullopt;
       break;
   }
-  return differ(have, want);
+  return have == want ? std::nullopt : differ(have, want);
 }
 
 // What a server makes of stringData, which it never shows.

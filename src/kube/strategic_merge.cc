@@ -100,23 +100,23 @@ Result<Array> inOrder(Array list, const Array& order, const Array& live, const I
   CADRE_LET(auto wanted, identity.positions(order));
   CADRE_LET(auto before, identity.positions(live));
   struct Element {
-    std::size_t place;                // in its order
-    std::optional<std::size_t> live;  // in the live list
+    std::pair<std::size_t, std::size_t> place;  // in its order, then in the list
+    std::optional<std::size_t> live;            // in the live list
     Value value;
   };
   std::vector<Element> ordered, others;
-  for (Value& value : list) {
-    CADRE_LET(std::string id, identity.of(value));
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    CADRE_LET(std::string id, identity.of(list[i]));
     auto lived = before.find(id);
     std::optional<std::size_t> live_place;
     if (lived != before.end()) live_place = lived->second;
     if (auto found = wanted.find(id); found != wanted.end())
-      ordered.push_back({found->second, live_place, std::move(value)});
+      ordered.push_back({{found->second, i}, live_place, std::move(list[i])});
     else
-      others.push_back({live_place.value_or(live.size()), live_place, std::move(value)});
+      others.push_back({{live_place.value_or(live.size()), i}, live_place, std::move(list[i])});
   }
-  std::ranges::stable_sort(ordered, {}, &Element::place);
-  std::ranges::stable_sort(others, {}, &Element::place);
+  std::ranges::sort(ordered, {}, &Element::place);
+  std::ranges::sort(others, {}, &Element::place);
   Array out;
   auto other = others.begin();
   for (Element& element : ordered) {
