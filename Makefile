@@ -1,5 +1,5 @@
 # The tasks of this project; `make` alone lists them. The work is done by the programs in tools/.
-.PHONY: help build test check format bench soak clean
+.PHONY: help build test check format generate bench soak clean
 MAKEFLAGS += --no-print-directory
 
 help:  ## this list
@@ -20,6 +20,10 @@ check:  ## before a commit: format, include walls, clang-tidy on changed files, 
 format:  ## put every C++ file into the project's format
 	@tools/install check
 	@tools/check --fix-format
+
+generate:  ## write the files that are made from sources of Kubernetes (the table of built-in types)
+	@tools/install build
+	@tools/generate
 
 bench:  ## the benchmarks, each as a ratio against its peer and its limit
 	@tools/install build

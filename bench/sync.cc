@@ -4,17 +4,18 @@
 //
 //   --hold mirror    as kube::Mirror holds them: packed
 //   --hold text      as compact JSON text, to be parsed when it is looked at
-//   --hold nothing   the limit: the bytes are received and thrown away (--list pages or stream)
-//   --fill N         makes N ConfigMaps of about 1 KiB instead: --data settings, such as people
-//   have;
+//   --hold nothing   the limit: the same bytes are received and thrown away (--list pages or stream)
+//   --fill N         makes N ConfigMaps of about 1 KiB instead: --data settings, as people have them,
 //                    or --data letters, drawn by lot: the worst for who packs
+#include <algorithm>
+#include <cctype>
 #include <map>
-#include <optional>
 
 #include "base/format.h"
 #include "base/strings.h"
 #include "json/parse.h"
 #include "json/write.h"
+#include "kube/protobuf.h"
 #include "kube/watch.h"
 #include "net/http_client.h"
 #include "support.h"
@@ -141,12 +142,21 @@ void holdText(net::Loop& loop, kube::Client& client, const std::string& ns) {
   report(cost, memory, picture);
 }
 
-// The value of "name":"..." in text that is not parsed; nothing when it is not there.
-std::optional<std::string> findMember(std::string_view text, std::string_view name) {
-  auto at = text.find(format("\"{}\":\"", name));
-  if (at == text.npos) return std::nullopt;
-  text.remove_prefix(at + name.size() + 4);
-  return std::string(cut(text, "\"").first);
+// The continue token of a page that is not parsed, from the beginning of its protobuf; empty when
+// it is not there. The server makes it from JSON as base64.
+std::string findContinueToken(std::string_view head) {
+  auto at = head.find("eyJ");
+  if (at == head.npos) return "";
+  auto isBase64 = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_';
+  };
+  auto end = std::find_if_not(head.begin() + static_cast<std::ptrdiff_t>(at), head.end(), isBase64);
+  return std::string(head.begin() + static_cast<std::ptrdiff_t>(at), end);
+}
+
+net::Headers headers(const kube::Config& config) {
+  return {{"Accept", std::string(kube::kProtobufType)},
+          {"Authorization", "Bearer " + config.token}};
 }
 
 void throwAwayPages(net::Loop& loop, net::HttpClient& http, const kube::Config& config,
@@ -162,19 +172,16 @@ void throwAwayPages(net::Loop& loop, net::HttpClient& http, const kube::Config& 
       net::ResponseHandler handler;
       handler.data = [&](std::string_view piece) {
         picture.data_bytes += piece.size();
-        if (head.size() < 1024) head += piece.substr(0, 1024 - head.size());
+        if (head.size() < 512) head += piece.substr(0, 512 - head.size());
       };
       handler.end = [finish = std::move(finish)](Result<> result) {
         check(result, "listing");
         finish(true);
       };
-      return http.send({.target = target,
-                        .headers = {{"Accept", "application/json"},
-                                    {"Authorization", "Bearer " + config.token}}},
-                       std::move(handler));
+      return http.send({.target = target, .headers = headers(config)}, std::move(handler));
     });
     check(std::move(done), "listing");
-    token = findMember(cut(head, "\"items\"").first, "continue").value_or("");
+    token = findContinueToken(head);
   } while (!token.empty());
   report(section.cost(), readMemory(), picture);
 }
@@ -196,10 +203,7 @@ void throwAwayStream(net::Loop& loop, net::HttpClient& http, const kube::Config&
                        "?watch=true&allowWatchBookmarks=true&sendInitialEvents=true"
                        "&resourceVersionMatch=NotOlderThan&timeoutSeconds=300";
   Section section;
-  Pending stream = http.send(
-      {.target = target,
-       .headers = {{"Accept", "application/json"}, {"Authorization", "Bearer " + config.token}}},
-      std::move(handler));
+  Pending stream = http.send({.target = target, .headers = headers(config)}, std::move(handler));
   if (!loop.runUntil([&] { return complete; }, 5min)) fail("the list did not end");
   report(section.cost(), readMemory(), picture);
 }

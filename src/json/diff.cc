@@ -40,14 +40,8 @@ class Path {
   template <class Body>
   void at(std::string_view key, Body body) {
     extend(body, [&] {
-      if (isName(key) && key.size() <= kLongestKey) {
-        if (!text_.empty()) text_ += '.';
-        text_ += key;
-      } else {
-        text_ += '[';
-        appendQuoted(text_, cutTo(key, kLongestKey));
-        text_ += key.size() > kLongestKey ? "...]" : "]";
-      }
+      std::string step = pathStep(key);
+      text_ += text_.empty() && step[0] == '.' ? step.substr(1) : step;
     });
   }
   template <class Body>
@@ -147,6 +141,14 @@ void appendLeaves(std::string& out, char sign, Path& path, const Value& value) {
 }
 
 }  // namespace
+
+std::string pathStep(std::string_view key) {
+  std::string step;
+  if (isName(key) && key.size() <= kLongestKey) return (step += '.') += key;
+  step += '[';
+  appendQuoted(step, cutTo(key, kLongestKey));
+  return step += key.size() > kLongestKey ? "...]" : "]";
+}
 
 std::vector<Change> diff(const Value& from, const Value& to) {
   Differ differ;

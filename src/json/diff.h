@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "json/value.h"
@@ -22,6 +23,9 @@ struct Change {
 // The differences in the order of the paths. Objects are compared member by member, arrays position
 // by position; what is new or gone as a whole is one change. Linear in the size of both.
 std::vector<Change> diff(const Value& from, const Value& to);
+
+// A member's step in such a path: ".spec", ["a.b/c"]. A path has no dot at its start.
+std::string pathStep(std::string_view key);
 
 // For people, a line per value that is no object or array:
 //   ~ spec.replicas: 1 -> 3

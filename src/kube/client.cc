@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <variant>
 
 #include "base/format.h"
 #include "base/strings.h"
 #include "json/write.h"
 #include "kube/files.h"
+#include "kube/protobuf.h"
 #include "kube/status.h"
+#include "kube/types.h"
 #include "net/http_client.h"
 #include "net/process.h"
 
@@ -55,6 +58,39 @@ std::string_view contentType(PatchType type) {
   }
   return "";
 }
+
+// What lists and watches are asked for: protobuf where it can be read.
+std::string acceptFor(const Resource& resource, bool json_only) {
+  bool protobuf = !json_only && inProtobuf(resource.group, resource.version, resource.kind);
+  return protobuf ? format("{},application/json", kProtobufType) : "application/json";
+}
+
+// Reads an answer as it comes, as what it says that it is: JSON or protobuf.
+template <class Json, class Protobuf>
+class EitherParser {
+ public:
+  EitherParser(Function<Json()> json, Function<Protobuf()> protobuf)
+      : json_(std::move(json)), protobuf_(std::move(protobuf)) {}
+
+  Result<> feed(const net::Headers& headers, std::string_view data) {
+    return std::visit([&](auto& parser) { return parser.feed(data); }, parserFor(headers));
+  }
+  auto finish(const net::Headers& headers) {
+    return std::visit([](auto& parser) { return parser.finish(); }, parserFor(headers));
+  }
+
+ private:
+  using Parser = std::variant<Json, Protobuf>;
+  Parser& parserFor(const net::Headers& headers) {
+    if (!parser_)
+      parser_ = isProtobuf(headers.get("Content-Type")) ? Parser(protobuf_()) : Parser(json_());
+    return *parser_;
+  }
+
+  Function<Json()> json_;
+  Function<Protobuf()> protobuf_;
+  std::optional<Parser> parser_;
+};
 
 bool isHeaderSafe(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
@@ -520,17 +556,23 @@ Pending Client::listPage(const Resource& resource, const ListOptions& options,
   auto call = std::make_shared<Call>();
   call->request.target = resource.path(options.select.ns) + query.text();
   call->request.timeout = options_.timeout;
-  call->request.headers.add("Accept", "application/json");
+  call->request.headers.add("Accept", acceptFor(resource, options.json_only));
   json::ParseOptions parse{.limits = {.bytes = options_.max_answer_bytes},
                            .drop_managed_fields = options.drop_managed_fields};
-  auto parser = std::make_shared<json::ListParser>(std::move(item), parse);
-  call->data = [parser](std::string_view data) {
-    auto fed = parser->feed(data);
+  auto each = std::make_shared<Function<void(json::Value)>>(std::move(item));
+  auto on_item = [each](json::Value value) { (*each)(std::move(value)); };
+  using Parser = EitherParser<json::ListParser, ProtobufListParser>;
+  auto parser = std::make_shared<Parser>(
+      [=] { return json::ListParser(on_item, parse); },
+      [=, kind = resource.gvk()] { return ProtobufListParser(kind, on_item, parse); });
+  // The call holds these, so they may not hold it.
+  call->data = [parser, raw = call.get()](std::string_view data) {
+    auto fed = parser->feed(raw->headers, data);
     return fed ? Result<>() : Result<>(std::move(fed).error().context("reading the list"));
   };
-  call->end = [parser, done = std::move(done)](Result<> result) {
+  call->end = [parser, raw = call.get(), done = std::move(done)](Result<> result) {
     if (!result) return done(std::move(result).error());
-    auto envelope = parser->finish();
+    auto envelope = parser->finish(raw->headers);
     if (!envelope) return done(std::move(envelope).error().context("reading the list"));
     const json::Value& metadata = (*envelope)["metadata"];
     done(ListPage{.resource_version = metadata["resourceVersion"].string(),
@@ -603,7 +645,7 @@ Pending Client::watch(const Resource& resource, const WatchOptions& options,
   auto call = std::make_shared<Call>();
   call->watch = true;
   call->request.target = resource.path(options.select.ns) + query.text();
-  call->request.headers.add("Accept", "application/json");
+  call->request.headers.add("Accept", acceptFor(resource, options.json_only));
   // The server should have ended it by then; a peer that does not is not to be trusted with more
   // time.
   call->request.timeout = options.timeout + 10s;
@@ -616,31 +658,33 @@ Pending Client::watch(const Resource& resource, const WatchOptions& options,
   stream->event = std::move(event);
   json::ParseOptions parse{.limits = {.bytes = options_.max_answer_bytes},
                            .drop_managed_fields = options.drop_managed_fields};
-  auto parser = std::make_shared<json::StreamParser>(
-      [stream, weak = std::weak_ptr(call)](json::Value document) {
-        auto call = weak.lock();
-        if (!call || call->over || stream->failed) return;
-        const std::string& type = document["type"].string();
-        json::Value object = std::move(document.make("object"));
-        if (type == "ADDED") return stream->event(EventType::Added, std::move(object));
-        if (type == "MODIFIED") return stream->event(EventType::Modified, std::move(object));
-        if (type == "DELETED") return stream->event(EventType::Deleted, std::move(object));
-        if (type == "BOOKMARK") return stream->event(EventType::Bookmark, std::move(object));
-        stream->failed = type == "ERROR"
-                             ? errorFromStatus(object)
-                             : Error{.code = Code::DataLoss,
-                                     .message = format("the watch sent an event of type \"{}\"",
-                                                       shorten(type, 50))};
-      },
-      parse);
-  call->data = [parser, stream](std::string_view data) -> Result<> {
-    auto fed = parser->feed(data);
+  auto on_event = [stream, weak = std::weak_ptr(call)](json::Value document) {
+    auto call = weak.lock();
+    if (!call || call->over || stream->failed) return;
+    const std::string& type = document["type"].string();
+    json::Value object = std::move(document.make("object"));
+    if (type == "ADDED") return stream->event(EventType::Added, std::move(object));
+    if (type == "MODIFIED") return stream->event(EventType::Modified, std::move(object));
+    if (type == "DELETED") return stream->event(EventType::Deleted, std::move(object));
+    if (type == "BOOKMARK") return stream->event(EventType::Bookmark, std::move(object));
+    stream->failed =
+        type == "ERROR"
+            ? errorFromStatus(object)
+            : Error{.code = Code::DataLoss,
+                    .message = format("the watch sent an event of type \"{}\"", shorten(type, 50))};
+  };
+  using Parser = EitherParser<json::StreamParser, ProtobufStreamParser>;
+  auto parser = std::make_shared<Parser>([=] { return json::StreamParser(on_event, parse); },
+                                         [=] { return ProtobufStreamParser(on_event, parse); });
+  // The call holds these, so they may not hold it.
+  call->data = [parser, stream, raw = call.get()](std::string_view data) -> Result<> {
+    auto fed = parser->feed(raw->headers, data);
     if (stream->failed) return *stream->failed;
     if (!fed) return std::move(fed).error().context("reading the watch");
     return {};
   };
-  call->end = [parser, end = std::move(end)](Result<> result) {
-    if (result) result = parser->finish();
+  call->end = [parser, raw = call.get(), end = std::move(end)](Result<> result) {
+    if (result) result = parser->finish(raw->headers);
     end(std::move(result));
   };
   return send(std::move(call));

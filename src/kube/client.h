@@ -49,6 +49,7 @@ struct ListOptions {
   std::string resource_version = {};  // "": the newest
   std::string continue_token = {};
   bool drop_managed_fields = true;
+  bool json_only = false;  // see Client
 };
 
 // What a page of a list says beside its items.
@@ -65,6 +66,7 @@ struct WatchOptions {
   bool initial_events = false;  // first all that exists, then a marked bookmark (a streaming list)
   Duration timeout = 5min;      // then the server ends it; it is resumed from the last version
   bool drop_managed_fields = true;
+  bool json_only = false;  // see Client
 };
 
 struct ClientOptions {
@@ -89,6 +91,10 @@ struct ClientOptions {
 // with Retry-After), or when it was refused with 401 and there is a newer token. Failures carry the
 // server's own reason, and field conflicts as data in Error::details. Where the server cannot be
 // reached the error names its address, where that came from and what to look at.
+//
+// Lists and watches of built-in kinds come as protobuf where the server has it, which costs it half
+// as much; their objects are what JSON gives, but without the fields of newer servers
+// (kube/protobuf.h). Whoever writes such an object back as a whole asks with `json_only`.
 class Client {
  public:
   using Done = Function<void(Result<json::Value>)>;

@@ -462,6 +462,77 @@ TEST_P(ClientTest, ListsPageByPageAndStartsAgainWhenAPageExpired) {
   EXPECT_EQ(pages, 3);
 }
 
+// A list and a watch of ConfigMaps, and a Status, as a server writes them in protobuf.
+constexpr std::string_view kListBytes(
+    "k8s\0\n\x13\n\x02v1\x12\x0d"
+    "ConfigMapList\x12\x0d\n\x04\x12\x02"
+    "42\x12\x05\n\x03\n\x01"
+    "a",
+    40);
+constexpr std::string_view kEventBytes(
+    "\0\0\0\x29\n\x05"
+    "ADDED\x12\x20\n\x1ek8s\0\n\x0f\n\x02v1\x12\x09"
+    "ConfigMap\x12\x07\n\x05\n\x03"
+    "abc",
+    45);
+constexpr std::string_view kGoneBytes(
+    "k8s\0\n\x0c\n\x02v1\x12\x06Status\x12\x11\x1a\x03"
+    "old\"\x07"
+    "Expired0\x9a\x03",
+    37);
+
+TEST_P(ClientTest, ReadsProtobufWhereTheServerHasIt) {
+  Api api(GetParam(), [&](WireServer::Request request, Reply reply) {
+    bool watch = request.target.find("watch=true") != std::string::npos;
+    bool gone = request.target.find("resourceVersion=1&") != std::string::npos;
+    if (request.headers.get("Accept") == "application/json")
+      return reply->json(200, watch ? R"({"type":"ADDED","object":{"metadata":{"name":"json"}}})"
+                                    : R"({"items":[{"metadata":{"name":"json"}}]})");
+    EXPECT_EQ(request.headers.get("Accept"),
+              "application/vnd.kubernetes.protobuf,application/json");
+    reply->head(gone ? 410 : 200,
+                {{"Content-Type", watch ? "application/vnd.kubernetes.protobuf;stream=watch"
+                                        : "application/vnd.kubernetes.protobuf"}});
+    reply->data(gone ? kGoneBytes : watch ? kEventBytes : kListBytes);
+    reply->end();
+  });
+  const Resource configMaps{.version = "v1", .plural = "configmaps", .kind = "ConfigMap"};
+  const Resource things{.group = "x.io", .version = "v1", .plural = "things", .kind = "Thing"};
+  auto list = [&](const Resource& resource, bool json_only) {
+    std::string out;
+    auto page = net::await<ListPage>(
+        api.loop,
+        [&](auto done) {
+          return api.client().listPage(
+              resource, {.json_only = json_only},
+              [&](json::Value item) { out += json::write(item); }, std::move(done));
+        },
+        kSoon);
+    return page ? out + page->resource_version : page.error().text();
+  };
+  auto watch = [&](const Resource& resource, std::string version, bool json_only) {
+    std::string out;
+    bool ended = false;
+    auto pending = api.client().watch(
+        resource, {.resource_version = version, .json_only = json_only},
+        [&](EventType, json::Value object) { out += json::write(object); },
+        [&](Result<> end) {
+          ended = true;
+          if (!end) out += end.error().reason;
+        });
+    EXPECT_TRUE(api.loop.runUntil([&] { return ended; }, kSoon));
+    return out;
+  };
+  EXPECT_EQ(list(configMaps, false), R"({"metadata":{"name":"a"}}42)");
+  EXPECT_EQ(watch(configMaps, "", false),
+            R"({"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"abc"}})");
+  EXPECT_EQ(watch(configMaps, "1", false), "Expired");
+  for (auto& [resource, json_only] : {std::pair(configMaps, true), std::pair(things, false)}) {
+    EXPECT_EQ(list(resource, json_only), R"({"metadata":{"name":"json"}})");
+    EXPECT_EQ(watch(resource, "", json_only), R"({"metadata":{"name":"json"}})");
+  }
+}
+
 TEST_P(ClientTest, WatchesAndRequestsDoNotShareAConnection) {
   std::set<std::size_t> watching, asking;
   std::vector<Reply> held;

@@ -3,6 +3,7 @@
 #include "base/format.h"
 #include "base/strings.h"
 #include "json/parse.h"
+#include "kube/protobuf.h"
 #include "net/http_server.h"
 
 namespace cadre::kube {
@@ -65,13 +66,14 @@ Error errorFromStatus(const json::Value& status) {
 
 Error errorFromAnswer(int http_status, const net::Headers& headers, std::string_view body) {
   Error error;
-  auto parsed = json::parse(body);
+  bool protobuf = isProtobuf(headers.get("Content-Type"));
+  auto parsed = protobuf ? parseProtobuf(body) : json::parse(body);
   if (parsed && (*parsed)["kind"].string() == "Status" &&
       (*parsed)["apiVersion"].string() == "v1") {
     parsed->make("code") = http_status;
     error = errorFromStatus(*parsed);
   } else {
-    std::string_view said = trim(body);
+    std::string_view said = protobuf ? "" : trim(body);
     error = Error{.code = codeOf(http_status, ""),
                   .message = format("the API server answered {} {}{}{}", http_status,
                                     net::statusText(http_status), said.empty() ? "" : ": ",

@@ -98,7 +98,8 @@ struct Watcher::State : std::enable_shared_from_this<Watcher::State> {
     ListOptions list{.select = options.select,
                      .page = options.page,
                      .continue_token = continue_token,
-                     .drop_managed_fields = options.drop_managed_fields};
+                     .drop_managed_fields = options.drop_managed_fields,
+                     .json_only = options.json_only};
     request = client.listPage(
         options.resource, list, guard([](State& self, json::Value object) {
           if (self.handler.item) self.handler.item(std::move(object));
@@ -132,7 +133,8 @@ struct Watcher::State : std::enable_shared_from_this<Watcher::State> {
                        .resource_version = version,
                        .initial_events = initial_events,
                        .timeout = watchTimeout(),
-                       .drop_managed_fields = options.drop_managed_fields};
+                       .drop_managed_fields = options.drop_managed_fields,
+                       .json_only = options.json_only};
     request = client.watch(
         options.resource, watch, guard([](State& self, EventType type, json::Value object) {
           self.event(type, std::move(object));

@@ -29,6 +29,7 @@ struct WatcherOptions {
   Resource resource;
   Selection select = {};
   bool drop_managed_fields = true;
+  bool json_only = false;    // see Client
   bool stream_lists = true;  // where the server can; else, and when false, in pages
   std::size_t page = 500;
   // A server that takes a streaming list but never ends it (it does not know the option) is found

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <optional>
+
+#include "json/diff.h"
+#include "json/value.h"
+#include "kube/types.h"
+
+namespace cadre::kube {
+
+// Whether everything that is desired is observed already, by meaning: then nothing has to be
+// written. Gives the first difference otherwise, `from` what is observed and `to` what is desired;
+// its path names elements of keyed lists by their keys: spec.containers[name="main"].image.
+//
+// - Quantities are compared by amount, times by instant, ports and their like by text.
+// - Structs, maps, sets and keyed lists may have more than is desired: servers, defaults and others
+//   write them too. Keys that are missing have their defaults (protocol TCP).
+// - Atomic lists and maps have as many elements, each of which is covered. So have lists and maps
+//   in an atomic struct: one that is not desired is not there.
+// - A desired "", 0, false, [] or {} is the same as nothing there, unless the API tells the two
+//   apart (a pointer in its Go struct). A desired null asks for nothing.
+// - A Secret's stringData is looked for in data. apiVersion and kind may be missing, as in lists.
+//
+// Without a type, as for custom resources: objects may have more, lists have as many elements, and
+// everything else is equal. Linear in the size of both, but for the sorting of keyed lists. Pure.
+std::optional<json::Change> covers(Type type, const json::Value& observed,
+                                   const json::Value& desired);
+
+}  // namespace cadre::kube
