@@ -231,26 +231,31 @@ Result<> retainKeys(Object& object, const Object& patch) {
   return {};
 }
 
+// What a member was and what the patch has for it, where both are objects or both are lists.
+Result<Value> mergeInto(const std::optional<Field>& field, Value current, const Value& change) {
+  if (current.isArray()) {
+    if (!field || !field->patchMerges()) return replacement(change);
+    CADRE_LET(Array merged, mergeList(*field, std::move(current.makeArray()), change.array()));
+    return Value(std::move(merged));
+  }
+  if (!field) return json::applyMergePatch(std::move(current), change);
+  if (field->patchReplaces()) return replacement(change);
+  return mergeObject(field->type(), std::move(current), change);
+}
+
 Result<> mergeMember(Type type, Object& object, std::string_view key, const Value& change) {
   Value* current = object.find(key);
-  auto field = type.field(key);
-  bool objects = current && current->isObject() && change.isObject();
-  bool lists = current && current->isArray() && change.isArray();
-  if (change.isNull()) {
-    object.erase(key);
-  } else if (objects && !field) {
-    *current = json::applyMergePatch(std::move(*current), change);
-  } else if (objects && !field->patchReplaces()) {
-    CADRE_LET(*current, mergeObject(field->type(), std::move(*current), change));
-  } else if (lists && field && field->patchMerges()) {
-    CADRE_LET(*current, mergeList(*field, std::move(current->makeArray()), change.array()));
-  } else if (objects || lists) {
-    *current = replacement(change);
-  } else if (auto value = plain(change, Directed::Drop)) {
-    object.set(key, *std::move(value));
-  } else {
-    object.erase(key);
+  bool both = current && ((current->isObject() && change.isObject()) ||
+                          (current->isArray() && change.isArray()));
+  if (both) {
+    CADRE_LET(*current, mergeInto(type.field(key), std::move(*current), change));
+    return {};
   }
+  auto value = change.isNull() ? std::nullopt : plain(change, Directed::Drop);
+  if (value)
+    object.set(key, *std::move(value));
+  else
+    object.erase(key);
   return {};
 }
 

@@ -3,7 +3,6 @@
 namespace cadre::kube {
 namespace {
 
-using testing::ElementsAre;
 using testing::IsEmpty;
 
 // The type at a path of field names; [] goes to the elements of a list or map.
