@@ -112,12 +112,16 @@ class Fields {
     std::move(from.fields.begin(), from.fields.end(), std::back_inserter(to.fields));
     to.rules.insert(to.rules.end(), from.rules.begin(), from.rules.end());
     to.checks.insert(to.checks.end(), from.checks.begin(), from.checks.end());
+    to.any_of.insert(to.any_of.end(), from.any_of.begin(), from.any_of.end());
   }
 
   // About the struct as a whole.
   void rule(Rule rule) { Described(binding_.schema).rule(std::move(rule)); }
   void check(Check check) { Described(binding_.schema).check(std::move(check)); }
   void preserveUnknown() { Described(binding_.schema).preserveUnknown(); }
+  void anyOf(std::vector<std::string> fields) {
+    Described(binding_.schema).anyOf(std::move(fields));
+  }
 
  private:
   Binding<T>& binding_;

@@ -63,6 +63,7 @@ std::vector<std::string> constraints(const Schema& schema, std::string_view mark
   if (!schema.format.empty() && schema.type == Type::String)
     out.push_back("Format: " + schema.format);
   if (schema.nullable) out.emplace_back("May be null");
+  if (!schema.any_of.empty()) out.push_back("At least one of: " + join(schema.any_of, ", "));
   if (schema.items && schema.items->fields.empty())
     for (std::string& one : constraints(*schema.items, mark)) out.push_back("each: " + one);
   return out;

@@ -157,6 +157,10 @@ Described Described::intOrString() {
   return *this;
 }
 Described Described::quantity() { return intOrString().pattern(kQuantity).check(checkQuantity); }
+Described Described::anyOf(std::vector<std::string> fields) {
+  schema_->any_of = std::move(fields);
+  return *this;
+}
 Described Described::immutable() {
   return rule(
       {.cel = "self == oldSelf",
@@ -292,6 +296,10 @@ json::Value openApi(const Schema& schema) {
     }
     out.set("properties", std::move(properties));
     if (!required.empty()) out.set("required", std::move(required));
+    json::Array any_of;
+    for (const std::string& name : schema.any_of)
+      any_of.emplace_back(json::Object{{"required", json::Array{name}}});
+    if (!any_of.empty()) out.set("anyOf", std::move(any_of));
   }
   return out;
 }
@@ -332,7 +340,7 @@ Resource Kind::resource() const {
 }
 
 bool Kind::needsSpec() const {
-  return !spec.rules.empty() || !spec.checks.empty() ||
+  return !spec.rules.empty() || !spec.checks.empty() || !spec.any_of.empty() ||
          std::ranges::any_of(spec.fields, [](const Field& field) { return field.schema.required; });
 }
 
@@ -465,6 +473,8 @@ class Critic {
       if (!field || (!field->schema.required && !field->schema.fallback))
         say(format("the key {} must be a field that is required or has a default", key));
     }
+    for (const std::string& name : schema.any_of)
+      if (!schema.field(name)) say(format("one of its fields is to be {}, which is none", name));
     lookAtRules(schema.rules, path);
     if (schema.items) look(*schema.items, path + (schema.type == Type::Map ? "{}" : "[]"));
     std::set<std::string_view> names;

@@ -107,7 +107,8 @@ struct Schema {
   std::optional<std::int64_t> least_size = {}, most_size = {};  // characters, items or entries
   std::optional<double> least = {}, most = {};                  // of numbers
   List list = List::Atomic;
-  std::vector<std::string> keys = {};  // of a list that is a map
+  std::vector<std::string> keys = {};    // of a list that is a map
+  std::vector<std::string> any_of = {};  // of these fields at least one must be there
   std::vector<Rule> rules = {};
   std::vector<Check> checks = {};
   std::vector<Field> fields = {};           // of an object, in the order of their description
@@ -152,6 +153,9 @@ class Described {
   Described untyped();
   Described intOrString();
   Described quantity();
+  // Of a struct: one of these fields at least. For CEL, fields that are untyped do not exist: a
+  // rule cannot ask for one of them, and this can.
+  Described anyOf(std::vector<std::string> fields);
   Described immutable();  // once it is there; it may be added and removed
   Described rule(Rule rule);
   Described check(Check check);

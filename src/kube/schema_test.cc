@@ -362,6 +362,7 @@ struct Flawed {
     f("ports", &Flawed::ports, "Ports.").keyedBy({"host", "x"});
     f("twice", &Flawed::twice, "Once.").format("zip").min(5).set().each();
     f("twice", &Flawed::twice, "Again.");
+    f.anyOf({"text", "nothing"});
     f.rule({.cel = "self == oldSelf", .message = "", .field_path = "x", .holds = [](auto&) {
               return true;
             }});
@@ -396,6 +397,7 @@ TEST(Schema, ProblemsOfDescriptions) {
           "spec.twice: is a set or has keys, but is no list", "spec: has two fields twice",
           "status: has no documentation",
           "status: conditions are missing: derive it from CommonStatus",
+          "spec: one of its fields is to be nothing, which is none",
           "the column Age comes by itself"));
 }
 

@@ -75,7 +75,7 @@ struct ValidateOptions {
 };
 
 // The object need not have its defaults. At most kMaxFieldErrors are reported. Rules and checks are
-// asked only when nothing is of the wrong type, missing, too long or too many.
+// asked only when nothing is of the wrong type, missing, too long, too many or not supported.
 Validation validate(const Kind& kind, const json::Value& object,
                     const ValidateOptions& options = {});
 inline constexpr std::size_t kMaxFieldErrors = 1000;

@@ -89,6 +89,17 @@ struct GadgetTexts {
   }
 };
 
+struct GadgetConfig {
+  std::string model;
+  json::Value text;
+
+  static void describe(Fields<GadgetConfig>& f) {
+    f("model", &GadgetConfig::model, "By name.").maxLength(20);
+    f("text", &GadgetConfig::text, "In any form.").untyped();
+    f.anyOf({"model", "text"});
+  }
+};
+
 struct GadgetSpec {
   std::string mode;
   std::optional<std::string> hosted;
@@ -114,6 +125,7 @@ struct GadgetSpec {
   GadgetLimit filled;
   std::string fixed;
   std::optional<GadgetSource> source;
+  std::optional<GadgetConfig> config;
   std::string old_title;
   GadgetTexts texts;
 
@@ -145,6 +157,7 @@ struct GadgetSpec {
     f("filled", &S::filled, "There by default.").defaults(json::Object{});
     f("fixed", &S::fixed, "Never changed.").maxLength(20).immutable();
     f("source", &S::source, "Where something comes from.");
+    f("config", &S::config, "How it is set up.");
     f("oldTitle", &S::old_title, "What people read.").deprecated("use title");
     f("texts", &S::texts, "Texts for patterns.");
     f.rule({.cel = "self.mode != 'Hosted' || has(self.hosted)",
@@ -185,30 +198,32 @@ struct GadgetStatus : CommonStatus {
 
 struct Gadget {
   static const Kind& kind() {
-    static const Kind kind{
-        .group = "test.cadre.dev",
-        .version = "v1alpha1",
-        .kind = "Gadget",
-        .plural = "gadgets",
-        .singular = "gadget",
-        .short_names = {"gg"},
-        .categories = {"testing"},
-        .doc = "A thing that has everything.",
-        .columns = {{"Mode", "string", ".spec.mode"},
-                    {"Ready", "boolean", ".status.ready"},
-                    {"Phase", "string", ".status.phase", true}},
-        .spec = specOf<GadgetSpec>(),
-        .status = statusOf<GadgetStatus>(),
-        .scale = Scale{".spec.replicas", ".status.replicas", ".status.selector"},
-        .rules = {{.cel = "self.metadata.name.size() <= 20",
-                   .message = "the name must not be longer than 20",
-                   .holds = hasShortName},
-                  {.cel = "!has(self.spec.tags) || !(self.metadata.name in self.spec.tags)",
-                   .message = "must not hold its own name",
-                   .field_path = ".spec.tags",
-                   .holds = isNotItsTag}},
-        .checks = {checkTitle}};
+    static const Kind kind = make("test.cadre.dev");
     return kind;
+  }
+  static Kind make(std::string group) {
+    return {.group = std::move(group),
+            .version = "v1alpha1",
+            .kind = "Gadget",
+            .plural = "gadgets",
+            .singular = "gadget",
+            .short_names = {"gg"},
+            .categories = {"testing"},
+            .doc = "A thing that has everything.",
+            .columns = {{"Mode", "string", ".spec.mode"},
+                        {"Ready", "boolean", ".status.ready"},
+                        {"Phase", "string", ".status.phase", true}},
+            .spec = specOf<GadgetSpec>(),
+            .status = statusOf<GadgetStatus>(),
+            .scale = Scale{".spec.replicas", ".status.replicas", ".status.selector"},
+            .rules = {{.cel = "self.metadata.name.size() <= 20",
+                       .message = "the name must not be longer than 20",
+                       .holds = hasShortName},
+                      {.cel = "!has(self.spec.tags) || !(self.metadata.name in self.spec.tags)",
+                       .message = "must not hold its own name",
+                       .field_path = ".spec.tags",
+                       .holds = isNotItsTag}},
+            .checks = {checkTitle}};
   }
 
   static bool hasShortName(const json::Value& self) {
