@@ -226,7 +226,7 @@ bool hasFormat(std::string_view format, std::string_view text) {
 
 class Validator {
  public:
-  Validator(Validation& out) : out_(out) {}  // NOLINT: used in one place
+  explicit Validator(Validation& out) : out_(out) {}
 
   // Types, sizes and values: what the schema of a CRD says without its rules.
   void shape(const json::Value& value, const Schema& schema, bool secret = false) {
@@ -302,30 +302,54 @@ class Validator {
     }
   }
 
-  // Fields that the schema does not have. Without a schema there is nothing that it has.
-  void unknown(const json::Value& value, const Schema* schema) {
+  // Tells the fields that the schema does not have, and takes them away. Without a schema there is
+  // nothing that it has.
+  void prune(json::Value& value, const Schema* schema) {
+    bool keeps = schema && (schema->preserve_unknown || schema->type == Type::Any);
     if (value.isArray()) {
-      if (schema && schema->preserve_unknown && !schema->items) return;
       const Schema* items = schema && schema->type == Type::Array ? schema->items.get() : nullptr;
+      if (keeps && !items) return;
       for (std::size_t i = 0; i < value.array().size(); ++i) {
         auto step = path_.index(i);
-        unknown(value.at(i), items);
+        prune(value.makeArray()[i], items);
       }
     }
     if (!value.isObject()) return;
-    for (const auto& [key, member] : value.object()) {
+    std::vector<json::Object::Member> kept;
+    for (auto& [key, member] : value.makeObject()) {
       if (const Field* field = schema ? schema->field(key) : nullptr) {
         auto step = path_.field(key);
-        unknown(member, &field->schema);
+        prune(member, &field->schema);
       } else if (schema && schema->type == Type::Map) {
         auto step = path_.key(key);
-        unknown(member, schema->items.get());
-      } else if (!schema || !(schema->preserve_unknown || schema->type == Type::Any)) {
+        prune(member, schema->items.get());
+      } else if (!keeps) {
         std::vector<std::string_view> known;
-        for (const Field& one : schema ? schema->fields : kNoFields()) known.push_back(one.name);
+        if (schema)
+          for (const Field& one : schema->fields) known.push_back(one.name);
         addUnknown(key, known);
+        continue;
       }
+      kept.emplace_back(key, std::move(member));
     }
+    value = json::Object::fromSorted(std::move(kept));
+  }
+
+  // The same for a whole object. What it does not know in metadata is told by metadata().
+  void prune(json::Value& object, const Kind& kind) {
+    std::vector<json::Object::Member> kept;
+    for (auto& [key, value] : object.makeObject()) {
+      const Schema* schema = key == "spec" ? &kind.spec : key == "status" ? &kind.status : nullptr;
+      if (schema) {
+        auto step = path_.field(key);
+        prune(value, schema);
+      } else if (key != "apiVersion" && key != "kind" && key != "metadata") {
+        addUnknown(key, {"apiVersion", "kind", "metadata", "spec", "status"});
+        continue;
+      }
+      kept.emplace_back(key, std::move(value));
+    }
+    object = json::Object::fromSorted(std::move(kept));
   }
 
   void addUnknown(std::string_view key, const std::vector<std::string_view>& known) {
@@ -380,11 +404,6 @@ class Validator {
   Path& path() { return path_; }
 
  private:
-  static const std::vector<Field>& kNoFields() {
-    static const std::vector<Field> kNone;
-    return kNone;
-  }
-
   bool full() const { return out_.errors.size() >= kMaxFieldErrors; }
   std::string here() const { return path_.text(Path::Keys::Dotted); }
   static std::string quoted(std::string_view text) {
@@ -658,16 +677,10 @@ Validation validateAlone(const Kind& kind, const json::Value& given, const json:
   validator.only("apiVersion", given["apiVersion"], kind.gvk().apiVersion());
   validator.only("kind", given["kind"], kind.kind);
   validator.metadata(given["metadata"], kind);
-  for (const auto& [key, value] : given.object()) {
-    const Schema* schema = key == "spec" ? &kind.spec : key == "status" ? &kind.status : nullptr;
-    if (schema) {
-      auto step = validator.path().field(key);
-      validator.unknown(value, schema);
-    } else if (key != "apiVersion" && key != "kind" && key != "metadata") {
-      validator.addUnknown(key, {"apiVersion", "kind", "metadata", "spec", "status"});
-    }
-  }
-  json::Value object = withDefaults(kind, given), old = withDefaults(kind, old_given);
+  json::Value object = given;
+  validator.prune(object, kind);
+  object = withDefaults(kind, std::move(object));
+  json::Value old = withDefaults(kind, old_given);
   if (!status) object.makeObject().erase("status");
   validateParts(validator, out, kind, object, old, status);
   return out;
@@ -686,6 +699,12 @@ Validation validate(const Kind& kind, const json::Value& object, const ValidateO
     });
   }
   return out;
+}
+
+json::Value pruned(const Kind& kind, json::Value object) {
+  Validation out;
+  if (object.isObject()) Validator(out).prune(object, kind);
+  return object;
 }
 
 Error refusal(const Kind& kind, const json::Value& object, const std::vector<FieldError>& errors) {

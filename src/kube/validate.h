@@ -80,6 +80,9 @@ Validation validate(const Kind& kind, const json::Value& object,
                     const ValidateOptions& options = {});
 inline constexpr std::size_t kMaxFieldErrors = 1000;
 
+// The object without the fields that its kind does not have: as the server stores it.
+json::Value pruned(const Kind& kind, json::Value object);
+
 // One value alone, without rules and checks.
 std::vector<FieldError> validateValue(const Schema& schema, const json::Value& value,
                                       std::string_view path);

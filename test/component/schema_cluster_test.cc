@@ -128,6 +128,11 @@ class SchemaClusterTest : public testing::Test {
         {.dry_run = true, .field_validation = validation, .subresource = c.status ? "status" : ""});
   }
 
+  // The spec that we expect a server to keep.
+  std::string stored(const json::Value& object) const {
+    return json::write(withDefaults(kind, pruned(kind, object))["spec"]);
+  }
+
   // What was found wrong with the object. Left out: that rules were not asked, that one of several
   // schemas is not met (the field follows), and what the scale subresource finds wrong with fields
   // for a second time.
@@ -143,11 +148,11 @@ class SchemaClusterTest : public testing::Test {
     return out;
   }
 
-  // Checks, and lists in place of texts with a format.
-  static bool isOursAlone(const FieldError& error, const json::Value& object) {
-    if (error.path.starts_with("spec.any") || error.path.starts_with("spec.amounts[")) return true;
-    return (error.path == "spec.since" && object["spec"]["since"].isArray()) ||
-           (error.path == "spec.bytes" && object["spec"]["bytes"].isArray());
+  // Checks; and formats, for which the server lets through lists, and what follows a time.
+  static bool isOursAlone(const FieldError& error) {
+    for (std::string_view path : {"spec.any", "spec.amounts[", "spec.since", "spec.bytes"})
+      if (error.path.starts_with(path)) return true;
+    return false;
   }
 
   std::string kubectl(std::vector<std::string> words) {
@@ -190,8 +195,8 @@ TEST_F(SchemaClusterTest, TheServerAgrees) {
       for (const FieldError& error : ours.errors)
         our_reasons.insert(error.path + " " + error.detail().reason);
       EXPECT_EQ(our_reasons, reasons);
-    } else if (!c.status && c.unknown.empty()) {
-      EXPECT_EQ(json::write((*answer)["spec"]), json::write(withDefaults(kind, c.object)["spec"]));
+    } else if (!c.status) {
+      EXPECT_EQ(json::write((*answer)["spec"]), stored(c.object));
     }
     if (c.unknown.empty()) continue;
     auto strict = show(c, "Strict");
@@ -305,7 +310,7 @@ TEST_F(SchemaClusterTest, RandomObjectsAreJudgedAlike) {
   ASSERT_GT(cases.size(), 1u);
   const json::Value good = cases[1].object;
   int refused = 0, accepted = 0, strict = 0;
-  for (std::uint32_t seed = 1; seed <= 600 && !HasFailure(); ++seed) {
+  for (std::uint32_t seed = 1; seed <= 1000 && !HasFailure(); ++seed) {
     Mutations mutations(seed);
     SchemaCase c{.object = good};
     for (std::size_t n = 1 + mutations.below(3); n > 0; --n) {
@@ -317,19 +322,23 @@ TEST_F(SchemaClusterTest, RandomObjectsAreJudgedAlike) {
     Validation ours = validate(kind, c.object);
     auto answer = show(c, "Ignore");
     std::multiset<std::string> found, expected;
-    for (const FieldError& error : ours.errors)
-      if (!isOursAlone(error, c.object)) found.insert(error.path + " " + error.detail().reason);
-    if (answer) {
-      ++accepted;
-      EXPECT_EQ(found, expected);
-      json::Value expected_spec = withDefaults(kind, c.object)["spec"];
-      EXPECT_TRUE(!ours.unknown.empty() || (*answer)["spec"] == expected_spec)
-          << json::write((*answer)["spec"]);
-    } else {
-      ++refused;
+    if (!answer)
       for (const Detail& cause : causes(answer.error()))
         expected.insert(cause.field + " " + cause.reason);
-      EXPECT_EQ(found, expected) << answer.error().text();
+    bool odd = false;
+    for (const FieldError& error : ours.errors) {
+      std::string one = error.path + " " + error.detail().reason;
+      if (!isOursAlone(error) || expected.contains(one)) found.insert(one);
+      // Fractions that are nearly whole, such as 1000000000.5, are integers to the server's types,
+      // and then not to its rules.
+      odd = odd || (error.message.find("must be of type integer") != std::string::npos &&
+                    error.message.ends_with("\"number\"") && !expected.contains(one));
+    }
+    if (odd) continue;
+    EXPECT_EQ(found, expected) << (answer ? "accepted" : answer.error().text());
+    ++(answer ? accepted : refused);
+    if (answer) {
+      EXPECT_EQ(json::write((*answer)["spec"]), stored(c.object));
     }
     if (ours.unknown.empty()) continue;
     ++strict;

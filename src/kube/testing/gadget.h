@@ -149,7 +149,7 @@ struct GadgetSpec {
     f("any", &S::any, "A text, or an object with a text.").untyped().check(checkAny);
     f("percent", &S::percent, "A number or a share.").intOrString().pattern("^[0-9]+%$");
     f("password", &S::password, "Never shown.").secret().pattern("^[a-z]*$").maxLength(8);
-    f("keys", &S::keys, "Never shown either.").secret().set().each().oneOf({"a", "b", "c"});
+    f("keys", &S::keys, "Never shown either.").secret().set().each().oneOf({"one", "two", "six"});
     f("maybe", &S::maybe, "A text or null.").nullable().defaults("yes").maxLength(5);
     f("since", &S::since, "When it began.");
     f("bytes", &S::bytes, "In base64.").format("byte");
