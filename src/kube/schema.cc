@@ -305,9 +305,12 @@ json::Value openApi(const Schema& schema) {
 }
 
 json::Value rootSchema(const Kind& kind) {
+  json::Object metadata{{"type", "object"}};
+  if (kind.names != Kind::Names::DnsSubdomain)
+    metadata.set("properties", json::Object{{"name", openApi(kind.nameSchema())}});
   json::Object properties{{"apiVersion", json::Object{{"type", "string"}}},
                           {"kind", json::Object{{"type", "string"}}},
-                          {"metadata", json::Object{{"type", "object"}}},
+                          {"metadata", std::move(metadata)},
                           {"spec", openApi(kind.spec)},
                           {"status", openApi(kind.status)}};
   json::Object root{{"type", "object"}, {"properties", std::move(properties)}};
@@ -342,6 +345,13 @@ Resource Kind::resource() const {
 bool Kind::needsSpec() const {
   return !spec.rules.empty() || !spec.checks.empty() || !spec.any_of.empty() ||
          std::ranges::any_of(spec.fields, [](const Field& field) { return field.schema.required; });
+}
+
+Schema Kind::nameSchema() const {
+  Schema schema{.type = Type::String};
+  if (names != Names::DnsSubdomain)
+    Described(schema).pattern(names == Names::DnsLabel ? kDnsLabel : kDns1035Label).maxLength(63);
+  return schema;
 }
 
 json::Value crd(const Kind& kind) {

@@ -181,11 +181,15 @@ struct Scale {
 // end, the category cadre.
 struct Kind {
   enum class Scope { Namespaced, Cluster };
+  // What metadata.name may be. Children of the object often have its name in theirs, and a Service
+  // takes less than most kinds.
+  enum class Names { DnsSubdomain, DnsLabel, Dns1035Label };
 
   std::string group, version, kind, plural, singular;
   std::vector<std::string> short_names = {};
   std::vector<std::string> categories = {};
   Scope scope = Scope::Namespaced;
+  Names names = Names::DnsSubdomain;
   std::string doc = {};
   std::vector<Column> columns = {};
   Schema spec = {}, status = {};  // specOf<T>(), statusOf<T>() of kube/describe.h
@@ -197,6 +201,7 @@ struct Kind {
   GroupVersionKind gvk() const { return {group, version, kind}; }
   // An object without a spec would have no rules: so it has one when anything is asked of it.
   bool needsSpec() const;
+  Schema nameSchema() const;  // of metadata.name
 };
 
 // The CustomResourceDefinition (apiextensions.k8s.io/v1).
@@ -220,6 +225,7 @@ inline constexpr double kLeastInt = -2147483648, kMostInt = 2147483647;
 
 // Patterns that many kinds need.
 inline constexpr std::string_view kDnsLabel = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+inline constexpr std::string_view kDns1035Label = "^[a-z]([-a-z0-9]*[a-z0-9])?$";
 inline constexpr std::string_view kDnsSubdomain =
     "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 inline constexpr std::string_view kHttpUrl = "^https?://[^\\s/?#]+[^\\s]*$";

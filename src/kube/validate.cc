@@ -374,7 +374,7 @@ class Validator {
     for (const auto& [key, member] : value.object())
       if (std::ranges::find(metadataFields(), key) == metadataFields().end())
         addUnknown(key, metadataFields());
-    metadataName(value);
+    metadataName(value, kind);
     metadataNamespace(value["namespace"], kind);
     namesAndValues(value, "labels", checkLabelKey, checkLabelValue);
     namesAndValues(
@@ -549,7 +549,7 @@ class Validator {
     add(Fault::Required, "", "at least one of " + join(schema.any_of, ", ") + " must be set");
   }
 
-  void metadataName(const json::Value& value) {
+  void metadataName(const json::Value& value, const Kind& kind) {
     const json::Value &name = value["name"], &prefix = value["generateName"];
     auto step = path_.field(name.isNull() && !prefix.isNull() ? "generateName" : "name");
     const json::Value& given = name.isNull() ? prefix : name;
@@ -560,6 +560,7 @@ class Validator {
     // A prefix may end in what stands between it and the rest.
     std::string text = given.string() + (name.isNull() ? "x" : "");
     if (auto problem = checkDnsSubdomain(text)) add(Fault::Invalid, shown(given, false), *problem);
+    if (!name.isNull()) shape(name, kind.nameSchema());
   }
 
   void metadataNamespace(const json::Value& value, const Kind& kind) {

@@ -209,6 +209,7 @@ struct Gadget {
             .singular = "gadget",
             .short_names = {"gg"},
             .categories = {"testing"},
+        .names = Kind::Names::DnsLabel,
             .doc = "A thing that has everything.",
             .columns = {{"Mode", "string", ".spec.mode"},
                         {"Ready", "boolean", ".status.ready"},
