@@ -36,6 +36,29 @@ json::Value number(double value) {
   return whole.integer(0) == whole.integer(1) ? json::Value(whole.integer()) : whole;
 }
 
+// A field as CEL wants it: its own words are marked.
+std::string celName(const std::string& field) {
+  static const std::set<std::string_view> kWords = {
+      "as",       "break",   "const",  "continue", "else", "false", "for",
+      "function", "if",      "import", "in",       "let",  "loop",  "namespace",
+      "null",     "package", "return", "true",     "var",  "void",  "while"};
+  return kWords.contains(field) ? "__" + field + "__" : field;
+}
+
+Rule countOf(std::vector<std::string> fields, bool none_too, Fault reason) {
+  std::string list = join(fields, ", ");
+  std::vector<std::string> has;
+  for (const std::string& field : fields) has.push_back("has(self." + celName(field) + ")");
+  return {.cel = format("[{}].filter(x, x).size() {} 1", join(has, ", "), none_too ? "<=" : "=="),
+          .message = format("{} one of {} must be set", none_too ? "at most" : "exactly", list),
+          .reason = reason,
+          .holds = [fields = std::move(fields), none_too](const json::Value& self) {
+            auto count = std::ranges::count_if(
+                fields, [&](const auto& field) { return self.object().contains(field); });
+            return count == 1 || (none_too && count == 0);
+          }};
+}
+
 // What the pattern lets through: amounts that are too large.
 void checkQuantity(const json::Value& self, Report& report) {
   static const Pattern pattern = *Pattern::parse(kQuantity);
@@ -49,6 +72,13 @@ void checkQuantity(const json::Value& self, Report& report) {
 const Field* Schema::field(std::string_view name) const {
   auto found = std::ranges::find(fields, name, &Field::name);
   return found == fields.end() ? nullptr : &*found;
+}
+
+Rule exactlyOneOf(std::vector<std::string> fields, Fault reason) {
+  return countOf(std::move(fields), false, reason);
+}
+Rule atMostOneOf(std::vector<std::string> fields, Fault reason) {
+  return countOf(std::move(fields), true, reason);
 }
 
 std::string_view typeName(const Schema& schema) {

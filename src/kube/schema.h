@@ -69,6 +69,10 @@ struct Rule {
   Holds holds = {};
 };
 
+// Rules that many structs have, with both sides from one list of fields.
+Rule exactlyOneOf(std::vector<std::string> fields, Fault reason = Fault::Invalid);
+Rule atMostOneOf(std::vector<std::string> fields, Fault reason = Fault::Invalid);
+
 // What only we check, in `cadre validate`, the webhook and the operator: it adds errors and
 // warnings about `self` or what is in it. Like rules it is asked only about what has the right
 // shape.

@@ -336,9 +336,10 @@ type: object
 properties:
   value: {description: The text itself., type: string, maxLength: 100}
   ref: {description: Where it is found., type: string, maxLength: 63, pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'}
+  package: {description: 'What brings it: a word of CEL too.', type: string, maxLength: 63, pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'}
 x-kubernetes-validations:
-  - rule: has(self.value) != has(self.ref)
-    message: exactly one of value and ref must be set
+  - rule: '[has(self.value), has(self.ref), has(self.__package__)].filter(x, x).size() == 1'
+    message: exactly one of value, ref, package must be set
     reason: FieldValueForbidden
 )"},
   };
@@ -448,7 +449,7 @@ TEST(Explain, PathsThatDoNotExist) {
   };
   const Case cases[] = {
       {"spek", "Gadget has no field \"spek\"; it has apiVersion, kind, metadata, spec, status"},
-      {"spec.source.x", "spec.source has no field \"x\"; it has value, ref"},
+      {"spec.source.x", "spec.source has no field \"x\"; it has value, ref, package"},
       {"spec.title.x", "spec.title has no field \"x\"; it has none that are described"},
       {"spec.", "spec has no field \"\"; it has mode, hosted, "},
   };

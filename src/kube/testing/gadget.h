@@ -28,11 +28,13 @@ struct GadgetPort {
 };
 
 struct GadgetLimit {
-  std::optional<int> from, to;
+  std::optional<int> from, to, below;
 
   static void describe(Fields<GadgetLimit>& f) {
     f("from", &GadgetLimit::from, "The least.");
     f("to", &GadgetLimit::to, "The most.").defaults(10);
+    f("below", &GadgetLimit::below, "From there on none.");
+    f.rule(atMostOneOf({"from", "below"}));
     f.rule({.cel = "!has(self.from) || self.from <= self.to",
             .message = "from must not be above to",
             .field_path = ".from",
@@ -43,17 +45,13 @@ struct GadgetLimit {
 };
 
 struct GadgetSource {
-  std::optional<std::string> value, ref;
+  std::optional<std::string> value, ref, package;
 
   static void describe(Fields<GadgetSource>& f) {
     f("value", &GadgetSource::value, "The text itself.").secret().maxLength(100);
     f("ref", &GadgetSource::ref, "Where it is found.").dnsLabel();
-    f.rule({.cel = "has(self.value) != has(self.ref)",
-            .message = "exactly one of value and ref must be set",
-            .reason = Fault::Forbidden,
-            .holds = [](const json::Value& self) {
-              return self.object().contains("value") != self.object().contains("ref");
-            }});
+    f("package", &GadgetSource::package, "What brings it: a word of CEL too.").dnsLabel();
+    f.rule(exactlyOneOf({"value", "ref", "package"}, Fault::Forbidden));
   }
 };
 
@@ -209,7 +207,7 @@ struct Gadget {
             .singular = "gadget",
             .short_names = {"gg"},
             .categories = {"testing"},
-        .names = Kind::Names::DnsLabel,
+            .names = Kind::Names::DnsLabel,
             .doc = "A thing that has everything.",
             .columns = {{"Mode", "string", ".spec.mode"},
                         {"Ready", "boolean", ".status.ready"},
