@@ -1,6 +1,7 @@
 #include "kube/explain.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/format.h"
 #include "base/strings.h"
@@ -95,83 +96,75 @@ const Schema& innermost(const Schema& schema) {
   return schema.items ? innermost(*schema.items) : schema;
 }
 
-void appendFields(std::string& out, const std::vector<const Field*>& fields) {
-  for (const Field* field : fields) {
-    out += format("  {}\t<{}>{}\n", field->name, shortType(field->schema),
-                  field->schema.required ? " -required-" : "");
-    out += wrap(description(field->schema), 4);
-    auto allowed = constraints(field->schema);
-    if (!allowed.empty()) out += wrap(join(allowed, "; "), 4);
-    out += "\n";
-  }
+void appendMeaning(std::string& out, const Schema& schema) {
+  out += wrap(description(schema), 4);
+  auto allowed = constraints(schema);
+  if (!allowed.empty()) out += wrap(join(allowed, "; "), 4);
 }
 
-// The object itself, as if it were described like its parts.
+// The object itself, as if it were described like its parts; those are in the kind.
 Schema wholeOf(const Kind& kind) {
   Schema root{.type = Type::Object, .doc = kind.doc};
-  auto add = [&](std::string_view name, Schema schema) {
-    root.fields.push_back({std::string(name), std::move(schema)});
+  auto add = [&](std::string_view name, std::string_view doc, Type type, bool required) {
+    Field& field = root.fields.emplace_back(Field{std::string(name), {.type = type}});
+    field.schema.doc = doc;
+    field.schema.required = required;
   };
-  add("apiVersion", {.type = Type::String,
-                     .doc = format("Always {}.", kind.gvk().apiVersion()),
-                     .required = true});
-  add("kind", {.type = Type::String, .doc = format("Always {}.", kind.kind), .required = true});
-  add("metadata", {.type = Type::Object,
-                   .doc = "The name, namespace, labels and annotations of the object, as in all "
-                          "kinds of Kubernetes.",
-                   .required = true,
-                   .preserve_unknown = true});
+  add("apiVersion", format("Always {}.", kind.gvk().apiVersion()), Type::String, true);
+  add("kind", format("Always {}.", kind.kind), Type::String, true);
+  add("metadata", "Name, namespace, labels and annotations, as in all kinds of Kubernetes.",
+      Type::Object, true);
+  add("spec", kind.spec.doc, Type::Object, kind.needsSpec());
+  add("status", kind.status.doc, Type::Object, false);
   return root;
 }
 
-}  // namespace
-
-Result<std::string> explain(const Kind& kind, std::string_view path) {
-  const Schema root = wholeOf(kind);
-  std::string out = format("GROUP:      {}\nKIND:       {}\nVERSION:    {}\n\n", kind.group,
-                           kind.kind, kind.version);
-  auto children = [&](const Schema& schema) {
-    std::vector<const Field*> fields;
-    for (const Field& field : schema.fields) fields.push_back(&field);
-    return fields;
-  };
-  // The two large parts stay where they are: a Schema cannot be copied.
+Result<const Schema*> walk(const Kind& kind, const Schema& root, std::string_view path) {
   const Schema* at = &root;
   std::string walked;
-  for (std::string_view name : path.empty() ? std::vector<std::string_view>() : split(path, '.')) {
+  for (std::string_view name : split(path, '.')) {
     const Schema& holder = innermost(*at);
-    const Schema* next = nullptr;
-    if (const Field* field = holder.field(name)) next = &field->schema;
-    if (at == &root && name == "spec") next = &kind.spec;
-    if (at == &root && name == "status") next = &kind.status;
-    if (!next) {
+    const Field* field = holder.field(name);
+    if (!field) {
       std::vector<std::string> names;
-      for (const Field& field : holder.fields) names.push_back(field.name);
-      if (at == &root) names.insert(names.end(), {"spec", "status"});
+      std::ranges::transform(holder.fields, std::back_inserter(names), &Field::name);
       return Error{
           .code = Code::NotFound,
           .message = format(
               "{} has no field \"{}\"; {}", walked.empty() ? kind.kind : walked, name,
               names.empty() ? "it has none that are described" : "it has " + join(names, ", "))};
     }
-    at = next;
+    at = at != &root        ? &field->schema
+         : name == "spec"   ? &kind.spec
+         : name == "status" ? &kind.status
+                            : &field->schema;
     walked += format("{}{}", walked.empty() ? "" : ".", name);
   }
-  if (at != &root)
-    out += format("FIELD: {} <{}>{}\n\n", walked.substr(walked.rfind('.') + 1), shortType(*at),
+  return at;
+}
+
+}  // namespace
+
+Result<std::string> explain(const Kind& kind, std::string_view path) {
+  const Schema root = wholeOf(kind);
+  const Schema* at = &root;
+  std::string out = format("GROUP:      {}\nKIND:       {}\nVERSION:    {}\n\n", kind.group,
+                           kind.kind, kind.version);
+  if (!path.empty()) {
+    CADRE_LET(at, walk(kind, root, path));
+    out += format("FIELD: {} <{}>{}\n\n", path.substr(path.rfind('.') + 1), shortType(*at),
                   at->required ? " -required-" : "");
-  out += "DESCRIPTION:\n" + wrap(description(*at), 4);
-  auto allowed = constraints(*at);
-  if (!allowed.empty()) out += wrap(join(allowed, "; "), 4);
-  std::vector<const Field*> fields = children(innermost(*at));
-  if (fields.empty() && at != &root) return out;
-  out += "\nFIELDS:\n";
-  appendFields(out, fields);
-  if (at == &root)
-    for (auto [name, schema] : {std::pair{"spec", &kind.spec}, std::pair{"status", &kind.status}})
-      out += format("  {}\t<Object>{}\n{}\n", name,
-                    schema == &kind.spec && kind.needsSpec() ? " -required-" : "",
-                    wrap(description(*schema), 4));
+  }
+  out += "DESCRIPTION:\n";
+  appendMeaning(out, *at);
+  const std::vector<Field>& fields = innermost(*at).fields;
+  if (!fields.empty()) out += "\nFIELDS:\n";
+  for (const Field& field : fields) {
+    out += format("  {}\t<{}>{}\n", field.name, shortType(field.schema),
+                  field.schema.required ? " -required-" : "");
+    appendMeaning(out, field.schema);
+    out += "\n";
+  }
   return out;
 }
 

@@ -1,6 +1,7 @@
 #include "kube/schema.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "base/format.h"
@@ -48,7 +49,9 @@ std::string celName(const std::string& field) {
 Rule countOf(std::vector<std::string> fields, bool none_too, Fault reason) {
   std::string list = join(fields, ", ");
   std::vector<std::string> has;
-  for (const std::string& field : fields) has.push_back("has(self." + celName(field) + ")");
+  std::ranges::transform(fields, std::back_inserter(has), [](const std::string& field) {
+    return "has(self." + celName(field) + ")";
+  });
   return {.cel = format("[{}].filter(x, x).size() {} 1", join(has, ", "), none_too ? "<=" : "=="),
           .message = format("{} one of {} must be set", none_too ? "at most" : "exactly", list),
           .reason = reason,
@@ -246,8 +249,9 @@ bool Codec<Condition>::read(const json::Value& value, Condition& out) {
   json::Object object{
       {"status", json::Object{{"conditions", json::Array{value}}}}};  // as findCondition wants it
   auto condition = findCondition(object, value["type"].string());
-  if (condition) out = *std::move(condition);
-  return condition.has_value();
+  if (!condition) return false;
+  out = *std::move(condition);
+  return true;
 }
 
 json::Value Codec<Condition>::write(const Condition& condition) {

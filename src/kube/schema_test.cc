@@ -464,8 +464,8 @@ TEST(Explain, PathsThatDoNotExist) {
 TEST(Explain, Reference) {
   std::string page = reference(Gadget::kind());
   for (std::string_view line :
-       {"# Gadget\n\nA thing that has everything.\n\n`apiVersion: test.cadre.dev/v1alpha1`, "
-        "`kind: Gadget`, in a namespace. `kubectl get gadgets`, short: `gg`.\n",
+       {"# Gadget\n\nA thing that has everything.\n\n`apiVersion: test.cadre.dev/v1alpha1`",
+        ", `kind: Gadget`, in a namespace. `kubectl get gadgets`, short: `gg`.\n",
         "| `mode` | string, required | One of: Proxy, Hosted | How it works. |\n",
         "| `ports[].port` | integer, required | 1 to 65535 | Its number. |\n",
         "| `limits{}.to` | integer | Default: 10 | The most. |\n",

@@ -97,8 +97,12 @@ std::int64_t characters(std::string_view text) {
   return count;
 }
 
+// A value for people. The server shows all of it; who reads a megabyte?
 std::string shown(const json::Value& value, bool secret) {
-  return secret ? "\"<hidden>\"" : json::write(value);
+  constexpr std::size_t kLimit = 1000;
+  if (secret) return "\"<hidden>\"";
+  if (value.isString()) return json::write(shorten(value.string(), kLimit));
+  return shorten(json::write(value), kLimit);
 }
 
 std::string quotedList(const std::vector<std::string>& list) {
@@ -256,10 +260,12 @@ class Validator {
     rules(value, old, schema.rules, typeName(schema));
     checks(value, schema.checks, secret);
     if (value.isArray() && schema.items) {
+      auto before = byKeys(old, schema);
       for (std::size_t i = 0; i < value.array().size(); ++i) {
         auto step = path_.index(i);
         const json::Value& item = value.at(i);
-        meaning(item, correlated(item, old, schema), *schema.items, secret);
+        auto found = before.empty() ? before.end() : before.find(json::write(keysOf(item, schema)));
+        meaning(item, found == before.end() ? nullptr : found->second, *schema.items, secret);
       }
     } else if (value.isObject() && schema.type == Type::Map && schema.items) {
       for (const auto& [key, item] : value.object()) {
@@ -513,14 +519,14 @@ class Validator {
     return key;
   }
 
-  // What an item of a list was before: that is known where items have keys.
-  static const json::Value* correlated(const json::Value& item, const json::Value* old,
-                                       const Schema& schema) {
-    if (!old || schema.list != Schema::List::Map) return nullptr;
-    json::Value key = keysOf(item, schema);
-    for (const json::Value& before : old->array())
-      if (keysOf(before, schema) == key) return &before;
-    return nullptr;
+  // What the items of a list were before: that is known where they have keys.
+  static std::map<std::string, const json::Value*> byKeys(const json::Value* old,
+                                                          const Schema& schema) {
+    std::map<std::string, const json::Value*> out;
+    if (old && schema.list == Schema::List::Map)
+      for (const json::Value& item : old->array())
+        out.emplace(json::write(keysOf(item, schema)), &item);
+    return out;
   }
 
   void objectShape(const json::Object& object, const Schema& schema, bool secret) {
