@@ -40,21 +40,8 @@ json::Value gadget(std::string_view spec) {
 // The table that also holds for a real API server
 
 TEST(Schema, Table) {
-  const Kind& kind = Gadget::kind();
-  auto cases = loadSchemaCases(CADRE_SCHEMAS "/gadget.yaml", kind);
-  EXPECT_THAT(cases, Not(IsEmpty()));
-  for (const SchemaCase& c : cases) {
-    Validation found = validate(
-        kind, c.object, {.old = c.before.isNull() ? nullptr : &c.before, .status = c.status});
-    std::vector<std::string> expected = c.errors, unknown;
-    expected.insert(expected.end(), c.native.begin(), c.native.end());
-    EXPECT_EQ(differences(textsOf(found.errors), expected), "") << c.title;
-    for (const FieldError& error : found.unknown) unknown.push_back(error.path);
-    EXPECT_THAT(unknown, testing::UnorderedElementsAreArray(c.unknown)) << c.title;
-    EXPECT_THAT(found.warnings, testing::UnorderedElementsAreArray(c.warnings)) << c.title;
-    if (c.stored.isNull()) continue;
-    EXPECT_EQ(json::write(withDefaults(kind, c.object)["spec"]), json::write(c.stored)) << c.title;
-  }
+  expectNativeAnswers(Gadget::kind(),
+                      loadSchemaCases(CADRE_SCHEMAS "/gadget.yaml", Gadget::kind()));
 }
 
 TEST(Schema, NamesWhatIsWrongOutsideTheSpec) {

@@ -1,151 +1,36 @@
 // What is made from a description, against a real kube-apiserver: it takes the CRD, and answers to
-// every object of the table in test/schemas as kube::validate and kube::withDefaults do.
-//   CADRE_TEST_KUBECONFIG  its kubeconfig
-//   CADRE_CLUSTER_TOOL     tools/cluster, which knows where kubectl is
-#include <cstdlib>
+// every object of the table in test/schemas, and to random ones, as kube::validate and
+// kube::withDefaults do.
 #include <random>
 
-#include <unistd.h>
-
-#include "base/format.h"
-#include "base/strings.h"
+#include "component/schema_server.h"
 #include "json/random_value.h"
-#include "json/write.h"
-#include "kube/client.h"
 #include "kube/explain.h"
 #include "kube/testing/gadget.h"
-#include "kube/testing/schema_table.h"
-#include "net/process.h"
 
 namespace cadre::kube {
 namespace {
 
 using testing::HasSubstr;
 
-constexpr Duration kSoon = 60s;
-
-const Resource kNamespaces{
-    .version = "v1", .plural = "namespaces", .kind = "Namespace", .namespaced = false};
-const Resource kCrds{.group = "apiextensions.k8s.io",
-                     .version = "v1",
-                     .plural = "customresourcedefinitions",
-                     .kind = "CustomResourceDefinition",
-                     .namespaced = false};
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  if (!value) {
-    ADD_FAILURE()
-        << name << " is not set: run this by tools/test, which starts the API server that it needs";
-    return "";
-  }
-  return value;
-}
-
 class SchemaClusterTest : public testing::Test {
  protected:
-  net::Loop loop;
-  std::unique_ptr<Client> client;
-  std::string ns;
-  const Kind kind = Gadget::make(format("gadgets-{}.cadre.dev", ::getpid()));  // nobody else's
+  static inline std::unique_ptr<SchemaServer> server;
 
-  static void TearDownTestSuite() {
-    SchemaClusterTest last;
-    last.connect();
-    if (last.client)
-      (void)last.run([&](auto done) {
-        return last.client->remove(kCrds, {"", "gadgets." + last.kind.group}, {}, std::move(done));
-      });
+  static void SetUpTestSuite() {
+    // A group that is nobody else's.
+    server =
+        std::make_unique<SchemaServer>(Gadget::make(format("gadgets-{}.cadre.dev", ::getpid())));
   }
-  void TestBody() override {}
+  static void TearDownTestSuite() { server.reset(); }
 
-  void connect() {
-    auto config = loadConfig({.kubeconfig = environment("CADRE_TEST_KUBECONFIG"), .env = {}});
-    ASSERT_TRUE(config) << config.error().text();
-    auto made = Client::connect(loop, *config);
-    ASSERT_TRUE(made) << made.error().text();
-    client = *std::move(made);
-  }
+  const Kind& kind = server->kind;
 
-  void SetUp() override {
-    ASSERT_NO_FATAL_FAILURE(connect());
-    static int count = 0;
-    ns = format("schema-{}-{}", ::getpid(), ++count);
-    ASSERT_TRUE(create(kNamespaces, json::Object{{"apiVersion", "v1"},
-                                                 {"kind", "Namespace"},
-                                                 {"metadata", json::Object{{"name", ns}}}}));
-    install();
-  }
-
-  template <class Start>
-  Result<json::Value> run(Start start) {
-    return net::await<json::Value>(loop, std::move(start), kSoon);
-  }
-  Result<json::Value> create(const Resource& resource, const json::Value& object,
-                             const WriteOptions& options = {}) {
-    return run(
-        [&](auto done) { return client->create(resource, object, options, std::move(done)); });
-  }
-  Result<json::Value> update(const json::Value& object, const WriteOptions& options = {}) {
-    return run([&](auto done) {
-      return client->update(kind.resource(), object, options, std::move(done));
-    });
-  }
-
-  // The CRD, until its objects are served.
-  void install() {
-    auto made = create(kCrds, crd(kind));
-    ASSERT_TRUE(made || made.error().code == Code::AlreadyExists) << made.error().text();
-    Pending again;
-    bool served = false;
-    std::function<void()> ask = [&] {
-      again = client->list(kind.resource(), {.select = {.ns = ns}}, [&](auto items) {
-        served = items.ok();
-        if (!served) again = client->scheduler().after(50ms, [&] { ask(); });
-      });
-    };
-    ask();
-    ASSERT_TRUE(loop.runUntil([&] { return served; }, kSoon));
-  }
-
-  // What the server says about a case.
-  Result<json::Value> show(const SchemaCase& c, const std::string& validation) {
-    json::Value object = c.object;
-    object.make("metadata").make("namespace") = ns;
-    const Resource resource = kind.resource();
-    if (c.before.isNull() && !c.status)
-      return create(resource, object, {.dry_run = true, .field_validation = validation});
-    json::Value first = c.status ? object : c.before;
-    first.make("metadata").make("namespace") = ns;
-    first.make("metadata").make("generateName") = "case-";
-    first.make("metadata").makeObject().erase("name");
-    auto made = create(resource, first);
-    if (!made) return made;
-    object.make("metadata").make("resourceVersion") = std::string(resourceVersion(*made));
-    object.make("metadata").make("name") = std::string(name(*made));
-    return update(
-        object,
-        {.dry_run = true, .field_validation = validation, .subresource = c.status ? "status" : ""});
-  }
-
-  // The spec that we expect a server to keep.
-  std::string stored(const json::Value& object) const {
-    return json::write(withDefaults(kind, pruned(kind, object))["spec"]);
-  }
-
-  // What was found wrong with the object. Left out: that rules were not asked, that one of several
-  // schemas is not met (the field follows), and what the scale subresource finds wrong with fields
-  // for a second time.
-  static std::vector<Detail> causes(const Error& error) {
-    std::vector<Detail> out;
-    for (Detail detail : error.details) {
-      if (detail.field == "<nil>") detail.field.clear();
-      if (!detail.message.ends_with("correct the existing errors to complete validation") &&
-          !detail.message.ends_with("must validate at least one schema (anyOf)") &&
-          !detail.field.starts_with('.'))
-        out.push_back(std::move(detail));
-    }
-    return out;
+  json::Value gadget(std::string_view name, json::Object spec) const {
+    return json::Object{{"apiVersion", kind.gvk().apiVersion()},
+                        {"kind", kind.kind},
+                        {"metadata", json::Object{{"name", name}, {"namespace", server->ns}}},
+                        {"spec", std::move(spec)}};
   }
 
   // Checks; and formats, for which the server lets through lists, and what follows a time.
@@ -154,61 +39,10 @@ class SchemaClusterTest : public testing::Test {
       if (error.path.starts_with(path)) return true;
     return false;
   }
-
-  std::string kubectl(std::vector<std::string> words) {
-    auto output = [&](std::vector<std::string> argv) {
-      auto result = net::await<net::ProcessResult>(
-          loop,
-          [&](auto done) {
-            return net::runProcess(
-                loop, {.argv = argv, .env = net::currentEnvironment(), .timeout = kSoon},
-                std::move(done));
-          },
-          kSoon);
-      EXPECT_TRUE(result) << result.error().text();
-      return result ? result->output + result->errors : "";
-    };
-    std::string program(trim(output({environment("CADRE_CLUSTER_TOOL"), "which", "kubectl"})));
-    // What it remembers of other servers must not be what it finds here.
-    std::string cache = format("{}/schema-{}", testing::TempDir(), ::getpid());
-    words.insert(words.begin(), {program, "--kubeconfig", environment("CADRE_TEST_KUBECONFIG"),
-                                 "--cache-dir", cache});
-    return output(words);
-  }
 };
 
 TEST_F(SchemaClusterTest, TheServerAgrees) {
-  for (const SchemaCase& c : loadSchemaCases(CADRE_SCHEMAS "/gadget.yaml", kind)) {
-    SCOPED_TRACE(c.title);
-    auto answer = show(c, "Ignore");
-    EXPECT_EQ(answer.ok(), c.errors.empty()) << (answer ? "accepted" : answer.error().text());
-    if (!answer) {
-      std::vector<std::string> texts;
-      std::multiset<std::string> reasons, our_reasons;
-      for (const Detail& cause : causes(answer.error())) {
-        texts.push_back(cause.field.empty() ? cause.message : cause.field + ": " + cause.message);
-        reasons.insert(cause.field + " " + cause.reason);
-      }
-      EXPECT_EQ(differences(texts, c.errors), "");
-      Validation ours = validate(
-          kind, c.object, {.old = c.before.isNull() ? nullptr : &c.before, .status = c.status});
-      for (const FieldError& error : ours.errors)
-        our_reasons.insert(error.path + " " + error.detail().reason);
-      EXPECT_EQ(our_reasons, reasons);
-    } else if (!c.status) {
-      EXPECT_EQ(json::write((*answer)["spec"]), stored(c.object));
-    }
-    if (c.unknown.empty()) continue;
-    auto strict = show(c, "Strict");
-    ASSERT_FALSE(strict);
-    for (const std::string& path : c.unknown)
-      EXPECT_THAT(strict.error().text(), HasSubstr(format("unknown field \"{}\"", path)));
-    std::size_t named = 0;
-    for (std::size_t at = 0;
-         (at = strict.error().text().find("unknown field", at)) != std::string::npos; ++at)
-      ++named;
-    EXPECT_EQ(named, c.unknown.size()) << strict.error().text();
-  }
+  server->expectSameAnswers(loadSchemaCases(CADRE_SCHEMAS "/gadget.yaml", kind));
 }
 
 // Texts by the thousand, near to right and near to wrong, at once in one object.
@@ -231,12 +65,8 @@ TEST_F(SchemaClusterTest, PatternsMeanTheSame) {
       list.emplace_back(std::string(length, 'a'));
     texts.make(field.name) = std::move(list);
   }
-  json::Value object =
-      json::Object{{"apiVersion", kind.gvk().apiVersion()},
-                   {"kind", kind.kind},
-                   {"metadata", json::Object{{"name", "texts"}, {"namespace", ns}}},
-                   {"spec", json::Object{{"mode", "Proxy"}, {"texts", std::move(texts)}}}};
-  auto answer = create(kind.resource(), object, {.dry_run = true});
+  json::Value object = gadget("texts", {{"mode", "Proxy"}, {"texts", std::move(texts)}});
+  auto answer = server->create(kind.resource(), object, {.dry_run = true});
   ASSERT_FALSE(answer);
   std::vector<std::string> ours;
   for (const FieldError& error : validate(kind, object).errors) ours.push_back(error.path);
@@ -320,10 +150,10 @@ TEST_F(SchemaClusterTest, RandomObjectsAreJudgedAlike) {
     }
     SCOPED_TRACE(format("seed {}: {}", seed, json::write(c.object["spec"])));
     Validation ours = validate(kind, c.object);
-    auto answer = show(c, "Ignore");
+    auto answer = server->show(c, "Ignore");
     std::multiset<std::string> found, expected;
     if (!answer)
-      for (const Detail& cause : causes(answer.error()))
+      for (const Detail& cause : SchemaServer::causes(answer.error()))
         expected.insert(cause.field + " " + cause.reason);
     bool odd = false;
     for (const FieldError& error : ours.errors) {
@@ -338,11 +168,11 @@ TEST_F(SchemaClusterTest, RandomObjectsAreJudgedAlike) {
     EXPECT_EQ(found, expected) << (answer ? "accepted" : answer.error().text());
     ++(answer ? accepted : refused);
     if (answer) {
-      EXPECT_EQ(json::write((*answer)["spec"]), stored(c.object));
+      EXPECT_EQ(json::write((*answer)["spec"]), server->stored(c.object));
     }
     if (ours.unknown.empty()) continue;
     ++strict;
-    auto refusal = show(c, "Strict");
+    auto refusal = server->show(c, "Strict");
     ASSERT_FALSE(refusal);
     for (const FieldError& unknown : ours.unknown)
       EXPECT_THAT(refusal.error().text(), HasSubstr("unknown field \"" + unknown.path + "\""));
@@ -354,7 +184,7 @@ TEST_F(SchemaClusterTest, RandomObjectsAreJudgedAlike) {
 
 TEST_F(SchemaClusterTest, KubectlExplainsAndShowsIt) {
   std::string text =
-      kubectl({"explain", "gadgets.spec.ports", "--api-version", kind.gvk().apiVersion()});
+      server->kubectl({"explain", "gadgets.spec.ports", "--api-version", kind.gvk().apiVersion()});
   EXPECT_THAT(text, HasSubstr("FIELD: ports <[]Object>"));
   EXPECT_THAT(text, HasSubstr("Where it listens."));
   // Each field has the line that ours has.
@@ -364,17 +194,13 @@ TEST_F(SchemaClusterTest, KubectlExplainsAndShowsIt) {
     if (!line.starts_with("  ") || line.starts_with("   ")) continue;
     EXPECT_THAT(text, HasSubstr(line));
   }
-  auto made = create(kind.resource(),
-                     json::Object{{"apiVersion", kind.gvk().apiVersion()},
-                                  {"kind", kind.kind},
-                                  {"metadata", json::Object{{"name", "one"}, {"namespace", ns}}},
-                                  {"spec", json::Object{{"mode", "Proxy"}}}});
+  auto made = server->create(kind.resource(), gadget("one", {{"mode", "Proxy"}}));
   ASSERT_TRUE(made) << made.error().text();
-  std::string table = kubectl({"get", "cadre", "-n", ns, "-o", "wide"});
+  std::string table = server->kubectl({"get", "cadre", "-n", server->ns, "-o", "wide"});
   EXPECT_THAT(table, testing::ContainsRegex("NAME +MODE +READY +PHASE +AGE"));
   EXPECT_THAT(table, testing::ContainsRegex("one +Proxy"));
-  std::string scaled =
-      kubectl({"scale", "gadgets." + kind.group + "/one", "-n", ns, "--replicas=2"});
+  std::string scaled = server->kubectl(
+      {"scale", "gadgets." + kind.group + "/one", "-n", server->ns, "--replicas=2"});
   EXPECT_THAT(scaled, HasSubstr("scaled"));
 }
 

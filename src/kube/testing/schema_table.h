@@ -8,8 +8,10 @@
 
 #include "base/format.h"
 #include "json/patch.h"
+#include "json/write.h"
 #include "json/yaml.h"
 #include "kube/schema.h"
+#include "kube/validate.h"
 
 namespace cadre::kube {
 
@@ -88,6 +90,29 @@ inline std::string differences(std::vector<std::string> found, std::vector<std::
   }
   for (const std::string& text : expected) out += "  missing:      " + text + "\n";
   return out;
+}
+
+inline Validation validateCase(const Kind& kind, const SchemaCase& c) {
+  return validate(kind, c.object,
+                  {.old = c.before.isNull() ? nullptr : &c.before, .status = c.status});
+}
+
+// That we answer to each case as it tells.
+inline void expectNativeAnswers(const Kind& kind, const std::vector<SchemaCase>& cases) {
+  EXPECT_FALSE(cases.empty());
+  for (const SchemaCase& c : cases) {
+    SCOPED_TRACE(c.title);
+    Validation found = validateCase(kind, c);
+    std::vector<std::string> texts, unknown, expected = c.errors;
+    for (const FieldError& error : found.errors) texts.push_back(error.text());
+    for (const FieldError& error : found.unknown) unknown.push_back(error.path);
+    expected.insert(expected.end(), c.native.begin(), c.native.end());
+    EXPECT_EQ(differences(texts, expected), "");
+    EXPECT_THAT(unknown, testing::UnorderedElementsAreArray(c.unknown));
+    EXPECT_THAT(found.warnings, testing::UnorderedElementsAreArray(c.warnings));
+    if (c.stored.isNull()) continue;
+    EXPECT_EQ(json::write(withDefaults(kind, c.object)["spec"]), json::write(c.stored));
+  }
 }
 
 }  // namespace cadre::kube
