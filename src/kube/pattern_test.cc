@@ -1,0 +1,93 @@
+#include "kube/pattern.h"
+
+#include "base/format.h"
+
+namespace cadre::kube {
+namespace {
+
+TEST(Pattern, Matches) {
+  struct Case {
+    std::string pattern;
+    std::vector<std::string> yes, no;
+  };
+  const Case cases[] = {
+      {"", {"", "x"}, {}},
+      {"b", {"b", "abc"}, {"", "ac"}},
+      {"^b", {"b", "bc"}, {"ab"}},
+      {"b$", {"b", "ab"}, {"bc", "b\n"}},
+      {"^$", {""}, {"x"}},
+      {"^(a|bc|)$", {"a", "bc", ""}, {"b", "abc"}},
+      {"^a|b$", {"ax", "xb"}, {"xa", "bx"}},
+      {"^a?b*c+$", {"c", "abbcc", "bc"}, {"ab", "aac"}},
+      {"^a{2}$", {"aa"}, {"a", "aaa"}},
+      {"^a{2,}$", {"aa", "aaaaa"}, {"a"}},
+      {"^a{0,2}$", {"", "aa"}, {"aaa"}},
+      {"^(a{1,2}b){2}$", {"abab", "aabab"}, {"ab", "aaab"}},
+      {"^(a*)*$", {"", "aaa"}, {"b"}},
+      {"^(|a)+$", {"", "aa"}, {"b"}},
+      {"^[^a-c]$", {"d", "é", "\n"}, {"a", "b", "", "dd"}},
+      {"^.$", {"a", "é", "😀"}, {"\n", "", "ab"}},
+      {R"(^\d\w\s\.$)", {"1_ ."}, {"a_ .", "1- .", "1__.", "1_ x"}},
+      {R"(^[\d.-]+$)", {"1.2-3"}, {"a", ""}},
+      {R"(^\D\W\S$)", {"a-x"}, {"1-x", "aax", "a- "}},
+      {R"(^[\W]$)", {"-"}, {"a"}},
+      {"^[a\\]-]$", {"a", "]", "-"}, {"\\"}},
+      {"^(?:ab)+$", {"abab"}, {"aba"}},
+      {"^[é-ü]$", {"ê"}, {"e"}},
+      {"^\t\\t$", {"\t\t"}, {"tt"}},
+      // What kinds need.
+      {"^[A-Za-z0-9_.-]+$", {"openai", "a_b.c-d"}, {"", "a/b", "a b"}},
+      {"^([0-9]+(h|m|s|ms)){1,4}$",
+       {"0s", "1h30m", "10ms", "1h2m3s4ms"},
+       {"", "1", "s", "1d", "1h1h1h1h1h"}},
+      {"^[A-Za-z0-9][A-Za-z0-9._/:@-]{0,255}$",
+       {"smollm2:135m", "a", std::string(256, 'x')},
+       {"", "-a", "a b", std::string(257, 'x')}},
+      {"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", {"a", "a-b", "a1"}, {"", "-a", "a-", "A", "a.b"}},
+      {R"(^\S+$)", {"a/b"}, {"", "a b", "a\t"}},
+  };
+  for (const Case& c : cases) {
+    auto pattern = Pattern::parse(c.pattern);
+    ASSERT_TRUE(pattern) << pattern.error().text();
+    EXPECT_EQ(pattern->text(), c.pattern);
+    for (const auto& text : c.yes) EXPECT_TRUE(pattern->matches(text)) << c.pattern << ": " << text;
+    for (const auto& text : c.no) EXPECT_FALSE(pattern->matches(text)) << c.pattern << ": " << text;
+  }
+}
+
+TEST(Pattern, RefusesWhatItDoesNotKnow) {
+  for (std::string text : {"(",           "a)",
+                           "[a",          "[]",
+                           "[z-a]",       "*a",
+                           "a**",         "a+?",
+                           "a{2",         "a{x}",
+                           "a{3,2}",      "a{1001}",
+                           "\\",          "\\b",
+                           "\\pL",        "\\x41",
+                           "(?i)a",       "(?P<n>a)",
+                           "[[:alpha:]]", "[\\d-z]",
+                           "]",           "a{,2}",
+                           "(?",          "|*",
+                           "^*{",         "((((a{1000}){1000}))){1000}"})
+    EXPECT_FALSE(Pattern::parse(text)) << text;
+  EXPECT_FALSE(Pattern::parse(std::string(200, '(') + std::string(200, ')')));
+  EXPECT_EQ(Pattern::parse("a**").error().message,
+            "the pattern a**: a repetition of a repetition, or a lazy one, is not known here at "
+            "position 2");
+}
+
+TEST(Pattern, TakesTimeInProportionToTheText) {
+  // Each of these takes a backtracking matcher longer than the age of the universe.
+  for (std::string text : {"^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "^(a*)*b$"})
+    EXPECT_FALSE(Pattern::parse(text)->matches(std::string(20'000, 'a') + "!")) << text;
+}
+
+TEST(Pattern, TakesAnyBytes) {
+  auto pattern = Pattern::parse("^.*$");
+  ASSERT_TRUE(pattern);
+  EXPECT_TRUE(pattern->matches("\xff\xc3"));
+  EXPECT_TRUE(Pattern().matches("\xff"));
+}
+
+}  // namespace
+}  // namespace cadre::kube
