@@ -1,20 +1,13 @@
 // The client against a real kube-apiserver: what it relies on, and what it promises when that
-// server dies. tools/test starts the server and says where it is:
-//   CADRE_TEST_KUBECONFIG  its kubeconfig
-//   CADRE_TEST_CLUSTER     its name for tools/cluster, to stop and start its parts
-//   CADRE_CLUSTER_TOOL     tools/cluster itself
-#include <cstdlib>
+// server dies.
+#include "component/cluster_fixture.h"
+
 #include <map>
 #include <set>
 
-#include <unistd.h>
-
-#include "base/format.h"
 #include "json/parse.h"
-#include "kube/client.h"
 #include "kube/discovery.h"
 #include "kube/watch.h"
-#include "net/process.h"
 
 namespace cadre::kube {
 namespace {
@@ -23,24 +16,6 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
-
-constexpr Duration kSoon = 60s;
-
-const Resource kConfigMaps{.version = "v1", .plural = "configmaps", .kind = "ConfigMap"};
-const Resource kNamespaces{
-    .version = "v1", .plural = "namespaces", .kind = "Namespace", .namespaced = false};
-const Resource kDeployments{
-    .group = "apps", .version = "v1", .plural = "deployments", .kind = "Deployment"};
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  if (!value) {
-    ADD_FAILURE()
-        << name << " is not set: run this by tools/test, which starts the API server that it needs";
-    return "";
-  }
-  return value;
-}
 
 json::Value configMap(std::string_view ns, std::string_view name, json::Object data,
                       json::Object labels = {}) {
@@ -60,76 +35,7 @@ json::Value deployment(std::string_view ns, std::string_view name) {
       ns, name));
 }
 
-class KubeClusterTest : public testing::Test {
- protected:
-  net::Loop loop;
-  Random random{7};
-  std::unique_ptr<Client> client;
-  std::string ns;
-
-  std::unique_ptr<Client> connect(const std::string& context = {}) {
-    auto config = loadConfig(
-        {.kubeconfig = environment("CADRE_TEST_KUBECONFIG"), .context = context, .env = {}});
-    if (!config) {
-      ADD_FAILURE() << config.error().text();
-      return nullptr;
-    }
-    auto made = Client::connect(loop, *config);
-    EXPECT_TRUE(made) << made.error().text();
-    return made ? *std::move(made) : nullptr;
-  }
-
-  void SetUp() override {
-    client = connect();
-    ASSERT_TRUE(client);
-    static int count = 0;
-    ns = format("test-{}-{}", ::getpid(), ++count);
-    must([&](auto done) {
-      return client->create(kNamespaces,
-                            json::Object{{"apiVersion", "v1"},
-                                         {"kind", "Namespace"},
-                                         {"metadata", json::Object{{"name", ns}}}},
-                            {}, std::move(done));
-    });
-  }
-
-  template <class Start>
-  Result<json::Value> run(Start start) {
-    return net::await<json::Value>(loop, std::move(start), kSoon);
-  }
-  template <class Start>
-  json::Value must(Start start) {
-    auto result = run(std::move(start));
-    EXPECT_TRUE(result) << result.error().text();
-    return result ? *std::move(result) : json::Value();
-  }
-  json::Value create(const Resource& resource, const json::Value& object) {
-    return must([&](auto done) { return client->create(resource, object, {}, std::move(done)); });
-  }
-  std::vector<json::Value> list(ListOptions options) {
-    auto items = net::await<std::vector<json::Value>>(
-        loop,
-        [&](auto done) { return client->list(kConfigMaps, std::move(options), std::move(done)); },
-        kSoon);
-    EXPECT_TRUE(items) << items.error().text();
-    return items ? *std::move(items) : std::vector<json::Value>();
-  }
-  // tools/cluster, while the loop goes on.
-  void cluster(std::vector<std::string> words, bool& done) {
-    words.insert(words.begin(), environment("CADRE_CLUSTER_TOOL"));
-    words.insert(words.end(), {"--name", environment("CADRE_TEST_CLUSTER")});
-    running_ =
-        net::runProcess(loop, {.argv = words, .env = net::currentEnvironment(), .timeout = 120s},
-                        [&done, words](Result<net::ProcessResult> result) {
-                          done = true;
-                          ASSERT_TRUE(result) << result.error().text();
-                          EXPECT_EQ(result->exit_code, 0) << words[1] << ": " << result->errors;
-                        });
-  }
-
- private:
-  Pending running_;
-};
+using KubeClusterTest = ClusterTest;
 
 TEST_F(KubeClusterTest, WritesReadsAndDeletes) {
   json::Value made = create(kConfigMaps, configMap(ns, "a", {{"k", "1"}}));

@@ -1,0 +1,776 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+
+#include "base/format.h"
+#include "base/strings.h"
+#include "json/write.h"
+#include "kube/covers.h"
+#include "kube/names.h"
+
+namespace cadre::engine {
+namespace {
+
+constexpr std::size_t kMaxTelling = 100;  // events at a time; more are dropped, as everywhere
+const kube::Resource kEvents{"", "v1", "events", "Event"};
+
+bool isSecret(const kube::Resource& resource) {
+  return resource.group.empty() && resource.kind == "Secret";
+}
+
+// What the server will say again, however often it is asked.
+bool isRefusal(const Error& error) {
+  return error.code == Code::InvalidArgument || error.code == Code::Forbidden ||
+         error.code == Code::NotFound || error.code == Code::Unimplemented;
+}
+
+}  // namespace
+
+// A table, and the watches that fill it.
+struct Engine::Known {
+  struct Feed {
+    std::string ns;
+    std::uint32_t picture = 0;
+    bool synced = false;
+    bool served = true;
+    std::string trouble = {};
+    std::unique_ptr<kube::Watcher> watcher = {};
+  };
+
+  Known(Engine& engine, Scope scope, bool has_plans)
+      : scope(std::move(scope)),
+        has_plans(has_plans),
+        table(this->scope.indexes,
+              [this, &engine](const Table::Change& change) { engine.changed(*this, change); }) {}
+
+  const Scope scope;
+  const bool has_plans;
+  Table table;
+  std::vector<std::unique_ptr<Feed>> feeds;
+  std::map<kube::ObjectKey, std::unique_ptr<Known>> named;  // single objects, each by itself
+
+  State state() const {
+    State state = State::Known;
+    for (const auto& feed : feeds) {
+      if (!feed->served) return State::NotServed;
+      if (!feed->synced) state = State::NotYet;
+    }
+    return state;
+  }
+};
+
+// One object that has plans.
+struct Engine::Entry {
+  struct Failure {
+    Backoff backoff;
+    Instant retry_at = {};
+    std::string reason = {}, message = {};  // empty: not worth telling
+  };
+  struct Accepted {
+    std::string wanted;
+    std::uint64_t content;
+  };
+
+  std::string uid;
+  std::vector<Read> reads;
+  std::set<Ref> strangers;  // whose name we want; watched until that is settled
+  std::map<Ref, Failure> failures;
+  std::map<Ref, Accepted> accepted;
+  std::vector<std::shared_ptr<Trial>> trials;
+  bool changed_children = false;  // by the trials of this run
+  bool writes_status = false;     // so does one of the trials
+  std::string own_version;        // what our own status write made of it
+  std::string seen_version;       // what came while it was under way
+  std::set<std::string> told;
+  bool running = false;
+};
+
+// A write under way.
+struct Engine::Trial {
+  Ref owner;
+  Write write;
+  std::vector<Event> events = {};  // told when it has succeeded
+  Pending pending = {};
+};
+
+Engine::Engine(kube::Client& client, Random& random, EngineOptions options)
+    : client_(client),
+      random_(random),
+      options_(std::move(options)),
+      logger_(options_.logger ? *options_.logger : Logger::silent()),
+      observer_(client.scheduler(), random, std::move(options_.observations),
+                [this](const std::string& key) {
+                  auto readers = fact_readers_.find(key);
+                  if (readers == fact_readers_.end()) return;
+                  for (const Ref& reader : readers->second) queue_.add(reader);
+                }),
+      queue_(client.scheduler(), [this] {
+        if (std::exchange(work_queued_, true)) return;
+        working_ = client_.scheduler().after(0s, [this] {
+          work_queued_ = false;
+          work();
+        });
+      }) {
+  for (const Served& kind : options_.kinds) {
+    served_[kind.resource] = &kind;
+    know({.resource = kind.resource, .which = Scope::Which::All, .indexes = kind.indexes}, true);
+  }
+  for (const Scope& scope : options_.scopes) know(scope, false);
+}
+
+Engine::~Engine() = default;
+
+// ---- What is known of the cluster
+
+void Engine::know(Scope scope, bool has_plans) {
+  if (known_.contains(scope.resource)) return;
+  scope.indexes.push_back(kByOwner);
+  Known& known = *(known_[scope.resource] = std::make_unique<Known>(*this, scope, has_plans));
+  if (scope.which == Scope::Which::None) return;
+  std::string labels =
+      scope.which == Scope::Which::Ours ? format("{}={}", kManagedBy, kManager) : "";
+  std::vector<std::string> namespaces = options_.namespaces;
+  if (namespaces.empty() || !scope.resource.namespaced) namespaces = {""};
+  for (const std::string& ns : namespaces) feed(known, {.ns = ns, .labels = labels});
+}
+
+void Engine::feed(Known& known, kube::Selection select) {
+  Known::Feed& feed =
+      *known.feeds.emplace_back(std::make_unique<Known::Feed>(Known::Feed{.ns = select.ns}));
+  kube::WatchHandler handler;
+  handler.begin = [&known, &feed] { feed.picture = known.table.begin(); };
+  handler.item = [this, &known, &feed](json::Value object) {
+    known.table.put(admitted(known.scope.resource, std::move(object)), feed.picture);
+  };
+  handler.synced = [this, &known, &feed] {
+    known.table.end(feed.picture, feed.watcher->version(), feed.ns);
+    bool was_known = feed.synced && feed.served;
+    feed.synced = feed.served = true;
+    feed.trouble.clear();
+    if (!was_known) stateChanged(known.scope.resource);
+  };
+  handler.changed = [this, &known, &feed](kube::EventType type, json::Value object) {
+    feed.trouble.clear();
+    if (type == kube::EventType::Deleted) return known.table.drop(object);
+    known.table.put(admitted(known.scope.resource, std::move(object)), feed.picture);
+  };
+  handler.failed = [this, &known, &feed](const Error& error) {
+    feed.trouble = error.text();
+    logger_.warn("watching failed; trying again",
+                 {{"kind", known.scope.resource.kind}, {"error", feed.trouble}});
+    // The cluster does not have the kind. The watcher goes on asking.
+    if (error.code != Code::NotFound || !feed.served) return;
+    feed.served = false;
+    known.table.end(known.table.begin(), "", feed.ns);
+    stateChanged(known.scope.resource);
+  };
+  feed.watcher = std::make_unique<kube::Watcher>(
+      client_,
+      kube::WatcherOptions{.resource = known.scope.resource, .select = std::move(select)}, random_,
+      std::move(handler));
+}
+
+// The object by itself, whatever its labels are.
+Engine::Known& Engine::named(Known& known, const kube::ObjectKey& key) {
+  std::unique_ptr<Known>& one = known.named[key];
+  if (!one) {
+    one = std::make_unique<Known>(*this, Scope{.resource = known.scope.resource}, false);
+    feed(*one, {.ns = key.ns, .fields = "metadata.name=" + key.name});
+  }
+  return *one;
+}
+
+// Values of Secrets stay outside: a keyed hash of each tells whether it changed.
+json::Value Engine::admitted(const kube::Resource& resource, json::Value object) const {
+  if (!isSecret(resource)) return object;
+  for (auto& [key, value] : object.make("data").makeObject())
+    value = options_.hash_secret ? options_.hash_secret(value.string()) : "";
+  return object;
+}
+
+// The answer to a write of ours is newer than what the watch has told.
+void Engine::fold(const Ref& ref, json::Value answer) {
+  auto found = known_.find(ref.resource);
+  if (found == known_.end()) return;
+  Known& known = *found->second;
+  answer.make("metadata").makeObject().erase("managedFields");
+  answer = admitted(ref.resource, std::move(answer));
+  if (auto one = known.named.find(ref.key); one != known.named.end()) one->second->table.put(answer);
+  if (known.scope.which == Scope::Which::All ||
+      (known.scope.which == Scope::Which::Ours && kube::label(answer, kManagedBy) == kManager))
+    known.table.put(answer);
+}
+
+Source::State Engine::state(const kube::Resource& resource) {
+  auto known = known_.find(resource);
+  return known == known_.end() ? State::NotServed : known->second->state();
+}
+
+Source::State Engine::state(const Ref& ref) {
+  auto found = known_.find(ref.resource);
+  if (found == known_.end()) return State::NotServed;
+  Known& known = *found->second;
+  if (known.table.contains(ref.key)) return State::Known;
+  if (known.state() == State::Known && known.scope.named) return named(known, ref.key).state();
+  return known.state();
+}
+
+std::optional<json::Value> Engine::find(const Ref& ref) {
+  auto found = known_.find(ref.resource);
+  if (found == known_.end()) return std::nullopt;
+  Known& known = *found->second;
+  auto object = known.table.find(ref.key);
+  if (auto one = known.named.find(ref.key); !object && one != known.named.end())
+    object = one->second->table.find(ref.key);
+  return object;
+}
+
+std::vector<kube::ObjectKey> Engine::keys(const kube::Resource& resource, const Index& index,
+                                          const std::string& value) {
+  auto known = known_.find(resource);
+  if (known == known_.end()) return {};
+  return known->second->table.keys(index.name, value);
+}
+
+Fact Engine::observe(const Observation& observation) { return observer_.ask(observation); }
+
+bool Engine::synced() const {
+  return std::all_of(known_.begin(), known_.end(), [](const auto& known) {
+    return known.second->state() != State::NotYet;
+  });
+}
+
+std::map<std::string, std::string> Engine::troubles() const {
+  std::map<std::string, std::string> troubles;
+  for (const auto& [resource, known] : known_)
+    for (const auto& feed : known->feeds)
+      if (!feed->trouble.empty()) troubles[resource.kind] = feed->trouble;
+  return troubles;
+}
+
+// ---- Who has to look again
+
+void Engine::changed(Known& known, const Table::Change& change) {
+  Ref ref{known.scope.resource, change.key};
+  if (known.has_plans) planChanged(ref, change.object);
+
+  // Children wake their owner: it may have to repair them.
+  for (const auto& [index, value] : change.at)
+    if (index == kByOwner.name)
+      if (auto owner = by_uid_.find(value); owner != by_uid_.end()) queue_.add(owner->second);
+
+  auto wake = [&](const std::set<Ref>& readers, auto concerns) {
+    for (const Ref& reader : readers) {
+      const Entry& entry = entries_[reader];
+      if (entry.strangers.contains(ref) ||
+          std::any_of(entry.reads.begin(), entry.reads.end(), concerns))
+        queue_.add(reader);
+    }
+  };
+  if (auto readers = object_readers_.find(ref); readers != object_readers_.end())
+    wake(readers->second, [&](const Read& read) {
+      return read.what == Read::What::Object && read.ref == ref &&
+             read.seen != (change.object ? hashOf(read.view, *change.object) : 0);
+    });
+  for (const auto& [index, value] : change.at) {
+    auto readers = list_readers_.find({ref.resource, std::string(index), value});
+    if (readers == list_readers_.end()) continue;
+    wake(readers->second, [&](const Read& read) {
+      if (read.what != Read::What::List || read.ref.resource != ref.resource) return false;
+      auto member = read.members.find(ref.key);
+      std::uint64_t before = member == read.members.end() ? 0 : member->second;
+      return before != (change.object ? hashOf(read.view, *change.object) : 0) ||
+             member == read.members.end();
+    });
+  }
+}
+
+// An object that has plans of its own came, changed or went.
+void Engine::planChanged(const Ref& ref, const json::Value* object) {
+  if (!object) return forget(ref);
+  bool is_new = !entries_.contains(ref);
+  Entry& entry = entries_[ref];
+  std::string uid(kube::uid(*object));
+  if (entry.uid != uid) {  // another one under the same name
+    by_uid_.erase(entry.uid);
+    entry.uid = uid;
+    entry.failures.clear();
+    entry.accepted.clear();
+    entry.told.clear();
+  }
+  by_uid_.insert_or_assign(uid, ref);
+  std::string_view version = kube::resourceVersion(*object);
+  if (version == entry.own_version) return;
+  // It may be what our own write makes of it, told before the answer.
+  if (entry.writes_status) {
+    entry.seen_version = version;
+    return;
+  }
+  queue_.add(ref, is_new ? Queue::Rank::First : Queue::Rank::Live);
+}
+
+void Engine::forget(const Ref& ref) {
+  auto found = entries_.find(ref);
+  if (found == entries_.end()) return;
+  subscribe(ref, std::vector<Read>());
+  Entry& entry = found->second;
+  for (const Ref& stranger : entry.strangers)
+    unsubscribe(ref, {.what = Read::What::Object, .ref = stranger});
+  in_flight_ -= entry.trials.size();
+  if (entry.running) --running_;
+  by_uid_.erase(entry.uid);
+  waiting_.erase(ref);
+  queue_.forget(ref);
+  queue_.done(ref);
+  entries_.erase(found);
+}
+
+// A kind came or went, or is known for the first time.
+void Engine::stateChanged(const kube::Resource& resource) {
+  for (const Ref& ref : std::exchange(waiting_, {})) queue_.add(ref, Queue::Rank::First);
+  if (auto readers = kind_readers_.find(resource); readers != kind_readers_.end())
+    for (const Ref& reader : readers->second) queue_.add(reader);
+}
+
+void Engine::subscribe(const Ref& ref, std::vector<Read> reads) {
+  Entry& entry = entries_[ref];
+  for (const Read& read : reads) subscribe(ref, read);
+  std::vector<Read> before = std::exchange(entry.reads, std::move(reads));
+  auto same = [](const Read& a, const Read& b) {
+    return a.what == b.what && a.ref == b.ref && a.index == b.index && a.value == b.value;
+  };
+  for (const Read& read : before)
+    if (std::none_of(entry.reads.begin(), entry.reads.end(),
+                     [&](const Read& still) { return same(still, read); }) &&
+        !(read.what == Read::What::Object && entry.strangers.contains(read.ref)))
+      unsubscribe(ref, read);
+}
+
+void Engine::subscribe(const Ref& ref, const Read& read) {
+  switch (read.what) {
+    case Read::What::Object: object_readers_[read.ref].insert(ref); break;
+    case Read::What::List:
+      list_readers_[{read.ref.resource, std::string(read.index), read.value}].insert(ref);
+      break;
+    case Read::What::Served: kind_readers_[read.ref.resource].insert(ref); break;
+    case Read::What::Fact: fact_readers_[read.value].insert(ref); break;
+  }
+}
+
+void Engine::unsubscribe(const Ref& ref, const Read& read) {
+  // True when nobody is left.
+  auto leave = [&](auto& readers, const auto& key) {
+    auto found = readers.find(key);
+    if (found == readers.end() || found->second.erase(ref) == 0 || !found->second.empty())
+      return false;
+    readers.erase(found);
+    return true;
+  };
+  switch (read.what) {
+    case Read::What::Object:
+      if (leave(object_readers_, read.ref))
+        if (auto known = known_.find(read.ref.resource); known != known_.end())
+          // Not now: it may be its own watch that we are called from.
+          client_.scheduler().post([this, alive = std::weak_ptr(alive_), ref = read.ref] {
+            if (alive.expired() || object_readers_.contains(ref)) return;
+            known_.at(ref.resource)->named.erase(ref.key);
+          });
+      break;
+    case Read::What::List:
+      leave(list_readers_,
+            std::tuple(read.ref.resource, std::string(read.index), read.value));
+      break;
+    case Read::What::Served: leave(kind_readers_, read.ref.resource); break;
+    case Read::What::Fact:
+      if (leave(fact_readers_, read.value)) observer_.forget(read.value);
+      break;
+  }
+}
+
+// ---- Plans
+
+void Engine::work() {
+  while (in_flight_ < options_.writes_in_flight) {
+    auto ref = queue_.take();
+    if (!ref) return;
+    run(*ref);
+  }
+}
+
+void Engine::run(const Ref& ref) {
+  auto object = known_.at(ref.resource)->table.find(ref.key);
+  // What is going and asks nothing of us is left to go.
+  if (!object || (kube::isDeleting(*object) && kube::finalizers(*object).empty()))
+    return queue_.done(ref);
+  Entry& entry = entries_[ref];
+  World world(*this, client_.scheduler().clock().now(), troublesOf(entry));
+  Plan plan = served_.at(ref.resource)->plan(*object, world);
+  subscribe(ref, world.takeReads());
+  if (world.dueTime())
+    queue_.addAfter(ref, *world.dueTime() - client_.scheduler().clock().now());
+  if (!world.complete() || !childrenKnown()) {
+    waiting_.insert(ref);
+    return queue_.done(ref);
+  }
+  waiting_.erase(ref);
+  if (!leads_) return queue_.done(ref);
+  settle(ref, *object, plan, world.troubles());
+}
+
+// Sends what has to be sent; when there is nothing for the children, the status.
+void Engine::settle(const Ref& ref, const json::Value& object, const Plan& plan,
+                    const std::vector<Trouble>& troubles) {
+  Entry& entry = entries_[ref];
+  Instant now = client_.scheduler().clock().instant();
+  std::vector<Write> writes = reconcileChildren(ref, object, plan, observed(&entry));
+
+  std::set<Ref> concerned;
+  for (const Write& write : writes) concerned.insert(write.ref);
+  std::erase_if(entry.failures, [&](const auto& failure) {
+    return failure.first != ref && !concerned.contains(failure.first);
+  });
+  std::erase_if(entry.strangers, [&](const Ref& stranger) {
+    bool settled = !concerned.contains(stranger);
+    if (settled) unsubscribe(ref, {.what = Read::What::Object, .ref = stranger});
+    return settled;
+  });
+
+  std::vector<Write> sent;
+  for (Write& write : writes) {
+    auto failure = entry.failures.find(write.ref);
+    if (write.op == Write::Op::Conflict) {
+      Entry::Failure& seen =
+          entry.failures.try_emplace(write.ref, Backoff(options_.backoff, random_)).first->second;
+      seen.reason = "NameConflict";
+      seen.message = write.why;
+    } else if (write.op == Write::Op::Create && entry.strangers.contains(write.ref) &&
+               named(*known_.at(write.ref.resource), write.ref.key).state() == State::NotYet) {
+      waiting_.insert(ref);
+    } else if (failure == entry.failures.end() || failure->second.retry_at <= now) {
+      sent.push_back(std::move(write));
+    }
+  }
+  if (troublesOf(entry) != troubles) {  // the plan has seen others
+    queue_.add(ref);
+    return queue_.done(ref);
+  }
+  if (sent.empty()) {
+    auto failure = entry.failures.find(ref);
+    auto status = reconcileStatus(ref, object, plan, served_.at(ref.resource)->conditions,
+                                  client_.scheduler().clock().now());
+    for (const Event& event : plan.events)
+      if (entry.told.insert(event.id).second) tell(ref, object, event);
+    if (!status || kube::isDeleting(object) ||
+        (failure != entry.failures.end() && failure->second.retry_at > now))
+      return queue_.done(ref);
+    sent.push_back(*std::move(status));
+    entry.writes_status = true;
+    entry.seen_version.clear();
+  }
+  if (!mayWrite()) return queue_.done(ref);
+  ++running_;
+  entry.running = true;
+  for (Write& write : sent) send(ref, object, std::move(write));
+}
+
+bool Engine::childrenKnown() const {
+  return std::all_of(known_.begin(), known_.end(), [](const auto& known) {
+    return known.second->scope.which != Scope::Which::Ours ||
+           known.second->state() != State::NotYet;
+  });
+}
+
+std::vector<Trouble> Engine::troublesOf(const Entry& entry) const {
+  std::vector<Trouble> troubles;
+  for (const auto& [child, failure] : entry.failures)
+    if (!failure.reason.empty()) troubles.push_back({child, failure.reason, failure.message});
+  return troubles;
+}
+
+Observed Engine::observed(const Entry* entry) {
+  Observed observed;
+  observed.find = [this](const Ref& ref) { return find(ref); };
+  observed.owned = [this](std::string_view uid) {
+    std::vector<Ref> owned;
+    for (const auto& [resource, known] : known_)
+      if (known->scope.which == Scope::Which::Ours)
+        for (kube::ObjectKey& key : known->table.keys(kByOwner.name, std::string(uid)))
+          owned.push_back({resource, std::move(key)});
+    return owned;
+  };
+  observed.accepted = [entry](const Write& write, const json::Value& there) {
+    if (!entry) return false;
+    auto accepted = entry->accepted.find(write.ref);
+    return accepted != entry->accepted.end() &&
+           accepted->second.wanted == wantedHash(write.object) &&
+           accepted->second.content == contentHash(there);
+  };
+  return observed;
+}
+
+Engine::Preview Engine::preview(const Ref& ref, const json::Value& object) {
+  World world(*this, client_.scheduler().clock().now());
+  Preview preview;
+  preview.plan = served_.at(ref.resource)->plan(object, world);
+  preview.complete = world.complete() && childrenKnown();
+  preview.reads = world.takeReads();
+  preview.writes = reconcileChildren(ref, object, preview.plan, observed(nullptr));
+  for (const Child& child : preview.plan.children)
+    preview.children.push_back(finished(child, ref, object));
+  return preview;
+}
+
+const std::vector<Read>* Engine::readsOf(const Ref& ref) const {
+  auto entry = entries_.find(ref);
+  return entry == entries_.end() ? nullptr : &entry->second.reads;
+}
+
+void Engine::lead(bool leads) {
+  if (std::exchange(leads_, leads) == leads) return;
+  for (auto& [ref, entry] : entries_) {
+    if (leads) {
+      queue_.add(ref, Queue::Rank::First);
+    } else if (entry.running) {
+      entry.trials.clear();
+      entry.running = entry.writes_status = false;
+      queue_.done(ref);
+    }
+  }
+  if (leads) return;
+  running_ = in_flight_ = 0;
+  telling_.clear();
+}
+
+// ---- Writes
+
+// A process that was stopped for a while finds out here, before it does harm.
+bool Engine::mayWrite() {
+  if (leads_ && options_.still_leads && !options_.still_leads()) lead(false);
+  return leads_;
+}
+
+void Engine::send(const Ref& ref, const json::Value& object, Write write) {
+  logger_.debug("writing", {{"for", ref.text()}, {"what", write.text()}});
+  auto trial = std::make_shared<Trial>(ref, std::move(write));
+  if (trial->write.op == Write::Op::Status)
+    trial->events = transitions(object, trial->write.object["status"]);
+  entries_.at(ref).trials.push_back(trial);
+  ++in_flight_;
+  switch (trial->write.op) {
+    case Write::Op::Create: return sendCreate(trial);
+    case Write::Op::Apply: return trial->write.take_over ? takeOver(trial) : sendApply(trial);
+    case Write::Op::Delete: return sendDelete(trial);
+    case Write::Op::Finalizers: return sendFinalizers(trial);
+    case Write::Op::Status: return sendStatus(trial);
+    case Write::Op::Conflict: return;
+  }
+}
+
+// Calls back only as long as the trial is not given up: its Pending is dropped with it.
+void Engine::sendCreate(const std::shared_ptr<Trial>& trial) {
+  std::weak_ptr<Trial> weak = trial;
+  const Write& write = trial->write;
+  trial->pending = client_.create(
+      write.ref.resource, write.object, {}, [this, weak](Result<json::Value> made) {
+        auto trial = weak.lock();
+        if (!trial) return;
+        if (made) return succeeded(trial, *made);
+        if (made.error().code != Code::AlreadyExists) return failed(trial, made.error());
+        // It is there, but not among what we see: it lost our label, is someone else's, or is newer
+        // than our watch. To be looked at by itself.
+        const Ref& child = trial->write.ref;
+        entries_.at(trial->owner).strangers.insert(child);
+        subscribe(trial->owner, Read{.what = Read::What::Object, .ref = child});
+        entries_.at(trial->owner).changed_children = true;
+        ended(trial);
+      });
+}
+
+void Engine::takeOver(const std::shared_ptr<Trial>& trial) {
+  std::weak_ptr<Trial> weak = trial;
+  const Ref& child = trial->write.ref;
+  trial->pending =
+      client_.get(child.resource, child.key, [this, weak](Result<json::Value> there) {
+        auto trial = weak.lock();
+        if (!trial) return;
+        if (!there) return failed(trial, there.error());
+        auto fields = takenOver((*there)["metadata"]["managedFields"], options_.predecessors);
+        if (!fields) return sendApply(trial);
+        if (!mayWrite()) return;
+        json::Array patch{json::Object{{"op", "test"},
+                                       {"path", "/metadata/resourceVersion"},
+                                       {"value", kube::resourceVersion(*there)}},
+                          json::Object{{"op", "replace"},
+                                       {"path", "/metadata/managedFields"},
+                                       {"value", *std::move(fields)}}};
+        const Ref& child = trial->write.ref;
+        trial->pending =
+            client_.patch(child.resource, child.key, kube::PatchType::Json, std::move(patch), {},
+                          [this, weak](Result<json::Value> done) {
+                            auto trial = weak.lock();
+                            if (!trial) return;
+                            if (!done) return failed(trial, done.error());
+                            sendApply(trial);
+                          });
+      });
+}
+
+void Engine::sendApply(const std::shared_ptr<Trial>& trial) {
+  if (!mayWrite()) return;
+  std::weak_ptr<Trial> weak = trial;
+  json::Value body = trial->write.object;
+  body.make("metadata").make("uid") = trial->write.uid;
+  trial->pending =
+      client_.apply(trial->write.ref.resource, body, {.force = true},
+                    [this, weak](Result<json::Value> applied) {
+                      auto trial = weak.lock();
+                      if (!trial) return;
+                      if (applied) return succeeded(trial, *applied);
+                      if (trial->write.replace && applied.error().code == Code::InvalidArgument)
+                        return sendDelete(trial);  // and then it is made anew
+                      failed(trial, applied.error());
+                    });
+}
+
+void Engine::sendDelete(const std::shared_ptr<Trial>& trial) {
+  if (!mayWrite()) return;
+  std::weak_ptr<Trial> weak = trial;
+  const Write& write = trial->write;
+  trial->pending = client_.remove(
+      write.ref.resource, write.ref.key, {.uid = write.uid, .propagation = "Background"},
+      [this, weak](Result<json::Value> gone) {
+        auto trial = weak.lock();
+        if (!trial) return;
+        const Ref& child = trial->write.ref;
+        if (!gone && gone.error().code != Code::NotFound) return failed(trial, gone.error());
+        // With finalizers it is still there, as the answer says; else it is gone now.
+        trial->write.op = Write::Op::Delete;
+        if (gone && kube::isDeleting(*gone)) return succeeded(trial, *gone);
+        known_.at(child.resource)->table.drop(child.key);
+        succeeded(trial, nullptr);
+      });
+}
+
+void Engine::sendFinalizers(const std::shared_ptr<Trial>& trial) {
+  std::weak_ptr<Trial> weak = trial;
+  const Write& write = trial->write;
+  auto there = find(write.ref);
+  json::Value patch = json::Object{
+      {"metadata", json::Object{{"uid", write.uid},
+                                {"resourceVersion", there ? kube::resourceVersion(*there) : ""},
+                                {"finalizers", write.object}}}};
+  trial->pending = client_.patch(write.ref.resource, write.ref.key, kube::PatchType::Merge, patch,
+                                 {}, [this, weak](Result<json::Value> done) {
+                                   auto trial = weak.lock();
+                                   if (!trial) return;
+                                   if (!done && done.error().code != Code::NotFound)
+                                     return failed(trial, done.error());
+                                   succeeded(trial, done ? *done : json::Value());
+                                 });
+}
+
+void Engine::sendStatus(const std::shared_ptr<Trial>& trial) {
+  std::weak_ptr<Trial> weak = trial;
+  trial->pending = client_.apply(
+      trial->write.ref.resource, trial->write.object, {.force = true, .subresource = "status"},
+      [this, weak](Result<json::Value> written) {
+        auto trial = weak.lock();
+        if (!trial) return;
+        if (!written) return failed(trial, written.error());
+        entries_.at(trial->owner).own_version = kube::resourceVersion(*written);
+        for (const Event& event : trial->events) tell(trial->owner, *written, event);
+        succeeded(trial, *written);
+      });
+}
+
+void Engine::succeeded(const std::shared_ptr<Trial>& trial, const json::Value& answer) {
+  Entry& entry = entries_.at(trial->owner);
+  const Write& write = trial->write;
+  entry.failures.erase(write.ref);
+  if (write.op == Write::Op::Apply) {
+    entry.accepted.erase(write.ref);
+    if (kube::covers(kube::Type::of(write.ref.resource.gvk()), answer, write.object)) {
+      // The server, or who stands before it, wants it otherwise. Not fought over.
+      entry.accepted[write.ref] = {std::string(wantedHash(write.object)), contentHash(answer)};
+      logger_.warn("the server changed what was applied",
+                   {{"object", write.ref.text()}, {"for", trial->owner.text()}});
+    }
+  }
+  if (write.op != Write::Op::Status) entry.changed_children = true;
+  if (!answer.isNull()) fold(write.ref, answer);
+  ended(trial);
+}
+
+void Engine::failed(const std::shared_ptr<Trial>& trial, const Error& error) {
+  Entry& entry = entries_.at(trial->owner);
+  const Write& write = trial->write;
+  Entry::Failure& failure =
+      entry.failures.try_emplace(write.ref, Backoff(options_.backoff, random_)).first->second;
+  Duration wait = std::max(failure.backoff.next(), error.retry_after.value_or(0s));
+  failure.retry_at = client_.scheduler().clock().instant() + wait;
+  bool own = write.ref == trial->owner;
+  if (isRefusal(error) && !own && failure.message != error.text()) {
+    failure.reason = "ChildRejected";
+    failure.message = error.text();
+    entry.changed_children = true;  // the plan looks again, and tells
+  }
+  logger_.warn("writing failed; trying again", {{"what", write.text()},
+                                                {"for", trial->owner.text()},
+                                                {"error", error.text()},
+                                                {"after", formatDuration(wait)}});
+  queue_.addAfter(trial->owner, wait);
+  ended(trial);
+}
+
+void Engine::ended(const std::shared_ptr<Trial>& trial) {
+  auto found = entries_.find(trial->owner);
+  if (found == entries_.end()) return;
+  Entry& entry = found->second;
+  if (std::erase(entry.trials, trial) == 0) return;
+  --in_flight_;
+  if (entry.trials.empty()) {
+    entry.running = false;
+    --running_;
+    Ref ref = trial->owner;
+    bool again = std::exchange(entry.changed_children, false);
+    if (std::exchange(entry.writes_status, false))
+      again |= !entry.seen_version.empty() && entry.seen_version != entry.own_version;
+    if (again) queue_.add(ref);
+    queue_.done(ref);
+  }
+  if (queue_.depth() > 0) work();
+}
+
+// Events are told as well as can be: nobody waits for them.
+void Engine::tell(const Ref& ref, const json::Value& object, const Event& event) {
+  if (telling_.size() >= kMaxTelling) return;
+  std::string ns = ref.key.ns.empty() ? "default" : ref.key.ns;
+  std::string uid(kube::uid(object));
+  std::string now = formatTime(client_.scheduler().clock().now());
+  json::Value body = json::Object{
+      {"metadata",
+       json::Object{
+           {"name", kube::boundedName(ref.key.name, "." + shortHash(uid + " " + event.id), 253)},
+           {"namespace", ns}}},
+      {"involvedObject", json::Object{{"apiVersion", ref.resource.apiVersion()},
+                                      {"kind", ref.resource.kind},
+                                      {"name", ref.key.name},
+                                      {"namespace", ref.key.ns},
+                                      {"uid", uid}}},
+      {"type", event.warning ? "Warning" : "Normal"},
+      {"reason", event.reason},
+      {"message", shorten(event.message, 1000)},
+      {"source", json::Object{{"component", options_.controller}}},
+      {"reportingComponent", options_.controller},
+      {"firstTimestamp", now},
+      {"lastTimestamp", now},
+      {"count", 1}};
+  std::uint64_t id = ++told_;
+  telling_.emplace_back(id, client_.create(kEvents, body, {}, [this, id](Result<json::Value> told) {
+    if (!told && told.error().code != Code::AlreadyExists)
+      logger_.warn("an event was lost", {{"error", told.error().text()}});
+    std::erase_if(telling_, [&](const auto& one) { return one.first == id; });
+  }));
+}
+
+}  // namespace cadre::engine

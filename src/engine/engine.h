@@ -1,0 +1,171 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "base/metrics.h"
+#include "engine/observe.h"
+#include "engine/plan.h"
+#include "engine/queue.h"
+#include "engine/reconcile.h"
+#include "engine/table.h"
+#include "engine/world.h"
+#include "kube/watch.h"
+
+namespace cadre::engine {
+
+// A kind that has plans.
+struct Served {
+  kube::Resource resource;
+  Function<Plan(const json::Value& object, World& world)> plan;
+  std::vector<std::string> conditions = {};  // the types that its plans speak of
+  std::vector<Index> indexes = {};
+};
+
+// Which objects of another kind plans may read or make.
+struct Scope {
+  enum class Which {
+    Ours,  // those with our label: children, and what they make
+    All,   // in the watched namespaces
+    None,
+  };
+  kube::Resource resource;
+  Which which = Which::Ours;
+  bool named = false;  // beyond those, each by itself as long as a plan reads it
+  std::vector<Index> indexes = {};
+};
+
+struct EngineOptions {
+  std::vector<Served> kinds;
+  std::vector<Scope> scopes;
+  std::vector<ObservationClass> observations = {};
+  std::vector<std::string> namespaces = {};  // empty: everywhere
+  // Field managers of operators that were here before us: their fields of our children become ours.
+  std::vector<std::string> predecessors = {};
+  std::size_t writes_in_flight = 32;
+  Backoff::Options backoff = {.first = 200ms, .limit = 1min, .factor = 2, .jitter = 0.3};
+  // Stands for the values of Secrets, which never enter: a keyed hash.
+  Function<std::string(std::string_view value)> hash_secret = {};
+  // Asked before every write while the engine leads; when it says no, the engine stops leading.
+  Function<bool()> still_leads = {};
+  std::string controller = "cadre";  // who says so in events
+  Logger* logger = nullptr;
+  Metrics* metrics = nullptr;
+};
+
+// Makes reality match what plans say, for ever: keeps what they read current, runs a plan again when
+// anything that it read has changed, sends what differs, and writes the status. Everything happens
+// on the client's thread. Writes nothing unless it leads.
+class Engine final : private Source {
+ public:
+  Engine(kube::Client& client, Random& random, EngineOptions options);
+  ~Engine() override;
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Whether writes are allowed. Set to false, none is sent any more, and those under way are given
+  // up before this returns.
+  void lead(bool leads);
+  bool leads() const { return leads_; }
+  // The first pictures of all that is watched for its own sake are there.
+  bool synced() const;
+  // Nothing waits, runs or is under way.
+  bool idle() const { return queue_.depth() == 0 && running_ == 0; }
+  // What is in the way of watching, per kind; empty when all is well.
+  std::map<std::string, std::string> troubles() const;
+
+  // What would be done for this object if it were so, by what is known now. Sends nothing.
+  struct Preview {
+    bool complete = false;  // else something that the plan looks at is not there yet: ask again
+    Plan plan;
+    std::vector<Read> reads;
+    std::vector<Write> writes;  // of children
+    std::vector<json::Value> children;
+  };
+  Preview preview(const Ref& ref, const json::Value& object);
+  // What the last run of an object's plan looked at; null when there was none.
+  const std::vector<Read>* readsOf(const Ref& ref) const;
+  std::optional<json::Value> objectOf(const Ref& ref) { return find(ref); }
+
+ private:
+  struct Known;
+  struct Entry;
+  struct Trial;
+
+  // Source
+  State state(const Ref& ref) override;
+  State state(const kube::Resource& resource) override;
+  std::optional<json::Value> find(const Ref& ref) override;
+  std::vector<kube::ObjectKey> keys(const kube::Resource& resource, const Index& index,
+                                    const std::string& value) override;
+  Fact observe(const Observation& observation) override;
+
+  void know(Scope scope, bool has_plans);
+  void feed(Known& known, kube::Selection select);
+  Known& named(Known& known, const kube::ObjectKey& key);
+  void fold(const Ref& ref, json::Value answer);
+  json::Value admitted(const kube::Resource& resource, json::Value object) const;
+  void changed(Known& known, const Table::Change& change);
+  void planChanged(const Ref& ref, const json::Value* object);
+  void stateChanged(const kube::Resource& resource);
+
+  void subscribe(const Ref& ref, std::vector<Read> reads);
+  void subscribe(const Ref& ref, const Read& read);
+  void unsubscribe(const Ref& ref, const Read& read);
+  void forget(const Ref& ref);
+
+  void work();
+  void run(const Ref& ref);
+  void settle(const Ref& ref, const json::Value& object, const Plan& plan,
+              const std::vector<Trouble>& troubles);
+  bool childrenKnown() const;
+  std::vector<Trouble> troublesOf(const Entry& entry) const;
+  Observed observed(const Entry* entry);
+
+  bool mayWrite();
+  void send(const Ref& ref, const json::Value& object, Write write);
+  void sendCreate(const std::shared_ptr<Trial>& trial);
+  void sendApply(const std::shared_ptr<Trial>& trial);
+  void takeOver(const std::shared_ptr<Trial>& trial);
+  void sendDelete(const std::shared_ptr<Trial>& trial);
+  void sendFinalizers(const std::shared_ptr<Trial>& trial);
+  void sendStatus(const std::shared_ptr<Trial>& trial);
+  void succeeded(const std::shared_ptr<Trial>& trial, const json::Value& answer);
+  void failed(const std::shared_ptr<Trial>& trial, const Error& error);
+  void ended(const std::shared_ptr<Trial>& trial);
+  void tell(const Ref& ref, const json::Value& object, const Event& event);
+
+  kube::Client& client_;
+  Random& random_;
+  EngineOptions options_;
+  Logger& logger_;
+  std::map<kube::Resource, const Served*> served_;
+  std::map<kube::Resource, std::unique_ptr<Known>> known_;
+  std::map<Ref, Entry> entries_;
+  std::map<std::string, Ref, std::less<>> by_uid_;
+  std::set<Ref> waiting_;  // for something that is not known yet
+
+  // Who reads what.
+  std::map<Ref, std::set<Ref>> object_readers_;
+  std::map<std::tuple<kube::Resource, std::string, std::string>, std::set<Ref>> list_readers_;
+  std::map<kube::Resource, std::set<Ref>> kind_readers_;
+  std::map<std::string, std::set<Ref>> fact_readers_;
+
+  Observer observer_;
+  Queue queue_;
+  Pending working_;
+  bool work_queued_ = false;
+  bool leads_ = false;
+  std::size_t running_ = 0;    // entries with writes under way
+  std::size_t in_flight_ = 0;  // writes
+  std::vector<std::pair<std::uint64_t, Pending>> telling_;  // events under way
+  std::uint64_t told_ = 0;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace cadre::engine

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/object.h"
+#include "kube/conditions.h"
+
+namespace cadre::engine {
+
+// Something that should exist.
+struct Child {
+  enum class Keep {
+    InStep,  // made, repaired, and pruned when no plan returns it any more
+    Once,    // made under its name, then never changed and never pruned
+  };
+  // What to do where the server refuses to change a field that differs.
+  enum class Immutable { Report, Replace };
+
+  kube::Resource resource;
+  json::Value object;  // with apiVersion, kind, name and namespace; exactly the fields that we mean
+  Keep keep = Keep::InStep;
+  Immutable immutable = Immutable::Report;
+
+  Ref ref() const { return {resource, kube::ObjectKey::of(object)}; }
+};
+
+// Told once per id: what is no transition of a condition.
+struct Event {
+  std::string id;
+  bool warning = false;
+  std::string reason, message;
+};
+
+// What should be, for one object: its children, and what its status says. Made by a plan function,
+// which is pure: it looks at nothing but the object and its World.
+struct Plan {
+  std::vector<Child> children;
+  std::vector<Ref> removals;  // deleted now
+  // Something is missing: nothing that exists is changed or pruned, and nothing new is made.
+  bool hold = false;
+  std::vector<kube::Condition> conditions;
+  json::Object status;  // everything but conditions and observedGeneration
+  std::vector<Event> events;
+  // Finalizers of ours that the object must have before anything is made for it. It goes when the
+  // object is being deleted, no child is returned and none is left.
+  std::string finalizer;
+  std::vector<std::string> foreign_finalizers;  // removed on sight
+
+  void child(kube::Resource resource, json::Value object) {
+    children.push_back({std::move(resource), std::move(object)});
+  }
+  void condition(std::string type, bool holds, std::string reason, std::string message = {}) {
+    condition(std::move(type),
+              holds ? kube::ConditionStatus::True : kube::ConditionStatus::False,
+              std::move(reason), std::move(message));
+  }
+  void condition(std::string type, kube::ConditionStatus status, std::string reason,
+                 std::string message = {}) {
+    conditions.push_back({.type = std::move(type),
+                          .status = status,
+                          .reason = std::move(reason),
+                          .message = std::move(message)});
+  }
+  // The condition of this type, as the plan has it so far; null when it has none.
+  const kube::Condition* find(std::string_view type) const;
+  bool holds(std::string_view type) const;
+};
+
+}  // namespace cadre::engine

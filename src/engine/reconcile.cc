@@ -1,0 +1,309 @@
+#include "engine/reconcile.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/format.h"
+#include "base/strings.h"
+#include "json/patch.h"
+#include "json/write.h"
+#include "kube/covers.h"
+
+namespace cadre::engine {
+namespace {
+
+constexpr std::string_view kCreated = "c:", kAppliedMark = "a:", kOnce = "once";
+
+std::string_view opName(Write::Op op) {
+  switch (op) {
+    case Write::Op::Create: return "create";
+    case Write::Op::Apply: return "apply";
+    case Write::Op::Conflict: return "leave alone";
+    case Write::Op::Delete: return "delete";
+    case Write::Op::Finalizers: return "set the finalizers of";
+    case Write::Op::Status: return "set the status of";
+  }
+  return "";
+}
+
+// Of those only names and labels count: what the system fills in is theirs, and most cannot change.
+bool isLeftAlone(const kube::Resource& resource) {
+  return (resource.group.empty() && resource.kind == "Pod") ||
+         (resource.group == "batch" && resource.kind == "Job");
+}
+
+void setMark(json::Value& object, std::string_view mark) {
+  object.make("metadata").make("annotations").make(kApplied) = mark;
+}
+
+// "spec.replicas is 3, not 1"; of Secrets the place alone.
+std::string inWords(const Child& child, const json::Change& change) {
+  if (child.resource.group.empty() && child.resource.kind == "Secret")
+    return change.path + " differs";
+  auto value = [](const std::optional<json::Value>& side) {
+    return side ? shorten(json::write(*side), 80) : "missing";
+  };
+  return format("{} is {}, not {}", change.path, value(change.from), value(change.to));
+}
+
+std::optional<std::string> difference(const Child& child, const json::Value& wanted,
+                                      const json::Value& there) {
+  if (isLeftAlone(child.resource)) {
+    json::Value labels = json::Object{
+        {"metadata", json::Object{{"labels", wanted["metadata"]["labels"]}}}};
+    auto differs = kube::covers({}, there, labels);
+    if (!differs) return std::nullopt;
+    return inWords(child, *differs);
+  }
+  json::Value plain = wanted;
+  plain.make("metadata").make("annotations").makeObject().erase(kApplied);
+  if (auto differs = kube::covers(kube::Type::of(child.resource.gvk()), there, plain))
+    return inWords(child, *differs);
+  if (wantedHash(there) != wantedHash(wanted)) return "something is no longer wanted";
+  return std::nullopt;
+}
+
+// Whose it is and what to do, for the user.
+std::string conflict(const Ref& child, const json::Value& there) {
+  std::string whose = "was not made by cadre";
+  if (auto owner = kube::controllerOf(there))
+    whose = format("belongs to {} {}", owner->kind, owner->name);
+  return format("{} exists already and {}; delete or rename it, or choose another name",
+                child.text(), whose);
+}
+
+void reconcileFinalizers(const Ref& ref, const json::Value& object, const Plan& plan,
+                         bool children_left, std::vector<Write>& writes) {
+  std::vector<std::string_view> has = kube::finalizers(object);
+  std::vector<std::string_view> wants;
+  bool ours_wanted = !plan.finalizer.empty() &&
+                     (!kube::isDeleting(object) || children_left || !plan.children.empty());
+  for (std::string_view finalizer : has) {
+    bool foreign = std::find(plan.foreign_finalizers.begin(), plan.foreign_finalizers.end(),
+                             finalizer) != plan.foreign_finalizers.end();
+    if (foreign || (finalizer == plan.finalizer && !ours_wanted)) continue;
+    wants.push_back(finalizer);
+  }
+  if (ours_wanted && !kube::isDeleting(object) && !kube::hasFinalizer(object, plan.finalizer))
+    wants.push_back(plan.finalizer);
+  if (wants == has) return;
+  json::Array list;
+  for (std::string_view finalizer : wants) list.emplace_back(finalizer);
+  writes.push_back({.op = Write::Op::Finalizers,
+                    .ref = ref,
+                    .object = std::move(list),
+                    .uid = std::string(kube::uid(object))});
+}
+
+}  // namespace
+
+std::string Write::text() const {
+  return format("{} {}{}{}", opName(op), ref.text(), why.empty() ? "" : ": ", why);
+}
+
+std::string_view wantedHash(const json::Value& finished) {
+  std::string_view mark = kube::annotation(finished, kApplied);
+  return mark.size() > 2 ? mark.substr(2) : mark;
+}
+
+std::uint64_t contentHash(const json::Value& object) {
+  json::Value content = object;
+  content.makeObject().erase("status");
+  json::Object& metadata = content.make("metadata").makeObject();
+  for (std::string_view field : {"resourceVersion", "generation", "managedFields"})
+    metadata.erase(field);
+  return stableHash(json::write(content));
+}
+
+json::Value finished(const Child& child, const Ref& owner_ref, const json::Value& owner) {
+  json::Value object = child.object;
+  object.make("apiVersion") = child.resource.apiVersion();
+  object.make("kind") = child.resource.kind;
+  auto label = [&](json::Value& metadata) {
+    json::Value& labels = metadata.make("labels");
+    labels.make(kManagedBy) = kManager;
+    labels.make(kOwnerUid) = kube::uid(owner);
+  };
+  label(object.make("metadata"));
+  if (object["spec"]["template"].isObject())
+    label(object.make("spec").make("template").make("metadata"));
+  // Garbage collection follows owners inside a namespace only.
+  if (child.resource.namespaced && kube::ns(object) == owner_ref.key.ns &&
+      owner_ref.resource.namespaced)
+    object.make("metadata").make("ownerReferences") =
+        json::Array{json::Object{{"apiVersion", owner_ref.resource.apiVersion()},
+                                 {"kind", owner_ref.resource.kind},
+                                 {"name", owner_ref.key.name},
+                                 {"uid", kube::uid(owner)},
+                                 {"controller", true},
+                                 {"blockOwnerDeletion", true}}};
+  if (child.keep == Child::Keep::Once) {
+    setMark(object, kOnce);
+  } else {
+    setMark(object, format("{}{:016x}", kCreated, stableHash(json::write(object))));
+  }
+  return object;
+}
+
+std::vector<Write> reconcileChildren(const Ref& ref, const json::Value& object, const Plan& plan,
+                                     const Observed& observed) {
+  std::vector<Write> writes;
+  std::vector<Ref> owned = observed.owned(kube::uid(object));
+  bool deleting = kube::isDeleting(object);
+  reconcileFinalizers(ref, object, plan, !owned.empty(), writes);
+  if (!writes.empty() && !deleting) return writes;  // before anything is made
+  if (plan.hold) return writes;
+
+  std::set<Ref> wanted;
+  for (const Child& child : plan.children) {
+    wanted.insert(child.ref());
+    json::Value want = finished(child, ref, object);
+    auto there = observed.find(child.ref());
+    Write write{.op = Write::Op::Create, .ref = child.ref(), .object = std::move(want)};
+    if (there) {
+      if (!belongsTo(*there, kube::uid(object))) {
+        write.op = Write::Op::Conflict;
+        write.why = conflict(write.ref, *there);
+        writes.push_back(std::move(write));
+        continue;
+      }
+      // One that is going has to be gone first.
+      if (child.keep == Child::Keep::Once || kube::isDeleting(*there)) continue;
+      auto why = difference(child, write.object, *there);
+      if (!why) continue;
+      write.op = Write::Op::Apply;
+      write.uid = kube::uid(*there);
+      write.why = *std::move(why);
+      write.take_over = !kube::annotation(*there, kApplied).starts_with(kAppliedMark);
+      write.replace = child.immutable == Child::Immutable::Replace;
+      setMark(write.object, format("{}{}", kAppliedMark, wantedHash(write.object)));
+      if (observed.accepted(write, *there)) continue;
+    }
+    writes.push_back(std::move(write));
+  }
+  auto remove = [&](const Ref& what, const json::Value& there, std::string why) {
+    if (kube::isDeleting(there)) return;
+    writes.push_back({.op = Write::Op::Delete,
+                      .ref = what,
+                      .uid = std::string(kube::uid(there)),
+                      .why = std::move(why)});
+  };
+  for (const Ref& mine : owned) {
+    if (wanted.contains(mine)) continue;
+    auto there = observed.find(mine);
+    if (!there || kube::label(*there, kOwnerUid) != kube::uid(object)) continue;
+    std::string_view mark = kube::annotation(*there, kApplied);
+    if (mark.starts_with(kCreated) || mark.starts_with(kAppliedMark))
+      remove(mine, *there, "it is no longer wanted");
+  }
+  for (const Ref& what : plan.removals)
+    if (auto there = observed.find(what); there && belongsTo(*there, kube::uid(object)))
+      remove(what, *there, "its time is over");
+  return writes;
+}
+
+json::Value wantedStatus(const json::Value& object, const Plan& plan, Time now) {
+  json::Value status = plan.status;
+  status.make("observedGeneration") = kube::generation(object);
+  json::Array conditions;
+  for (const kube::Condition& wanted : plan.conditions) {
+    kube::Condition condition = wanted;
+    condition.observed_generation = kube::generation(object);
+    json::Array one;
+    // What is there already lends its time, unless the condition has changed its mind.
+    for (const json::Value& there : object["status"]["conditions"].array())
+      if (there["type"].string() == condition.type) one = {there};
+    if (!one.empty())
+      one = {json::Object{{"type", one[0]["type"]},
+                          {"status", one[0]["status"]},
+                          {"lastTransitionTime", one[0]["lastTransitionTime"]}}};
+    if (kube::setCondition(one, condition, now)) conditions.push_back(std::move(one.at(0)));
+  }
+  status.make("conditions") = std::move(conditions);
+  return status;
+}
+
+std::optional<Write> reconcileStatus(const Ref& ref, const json::Value& object, const Plan& plan,
+                                     const std::vector<std::string>& types, Time now) {
+  json::Value wanted = wantedStatus(object, plan, now);
+  json::Value there = object["status"].isObject() ? object["status"] : json::Object{};
+  json::Array ours;
+  for (const json::Value& condition : there["conditions"].array())
+    if (std::find(types.begin(), types.end(), condition["type"].string()) != types.end())
+      ours.push_back(condition);
+  std::sort(ours.begin(), ours.end(), [&](const json::Value& a, const json::Value& b) {
+    auto place = [&](const json::Value& one) {
+      const json::Array& list = wanted["conditions"].array();
+      return std::find_if(list.begin(), list.end(),
+                          [&](const json::Value& w) { return w["type"] == one["type"]; }) -
+             list.begin();
+    };
+    return place(a) < place(b);
+  });
+  there.make("conditions") = std::move(ours);
+  if (there == wanted) return std::nullopt;
+  json::Value body = json::Object{
+      {"apiVersion", ref.resource.apiVersion()},
+      {"kind", ref.resource.kind},
+      {"metadata", json::Object{{"name", ref.key.name}, {"uid", kube::uid(object)}}},
+      {"status", std::move(wanted)}};
+  if (!ref.key.ns.empty()) body.make("metadata").make("namespace") = ref.key.ns;
+  return Write{.op = Write::Op::Status,
+               .ref = ref,
+               .object = std::move(body),
+               .uid = std::string(kube::uid(object))};
+}
+
+std::vector<Event> transitions(const json::Value& object, const json::Value& status) {
+  std::vector<Event> events;
+  for (const json::Value& condition : status["conditions"].array()) {
+    auto before = kube::findCondition(object, condition["type"].string());
+    if (!before || kube::conditionStatusName(before->status) == condition["status"].string())
+      continue;
+    events.push_back({.id = format("{} {} {}", condition["type"].string(),
+                                   condition["status"].string(),
+                                   condition["lastTransitionTime"].string()),
+                      .warning = condition["status"].string() == "False",
+                      .reason = condition["reason"].string(),
+                      .message = condition["message"].string()});
+  }
+  return events;
+}
+
+std::optional<json::Value> takenOver(const json::Value& managed_fields,
+                                     const std::vector<std::string>& predecessors) {
+  auto isOurs = [&](const json::Value& entry) {
+    if (!entry["subresource"].string().empty() || entry["operation"].string() != "Update")
+      return false;
+    const std::string& manager = entry["manager"].string();
+    return manager == kManager ||
+           std::find(predecessors.begin(), predecessors.end(), manager) != predecessors.end();
+  };
+  const json::Array& entries = managed_fields.array();
+  if (std::none_of(entries.begin(), entries.end(), isOurs)) return std::nullopt;
+  // All of ours in one entry of Apply: fields that the next apply leaves out are then dropped.
+  json::Array kept;
+  json::Value ours;
+  auto add = [&](const json::Value& entry) {
+    if (ours.isNull()) {
+      ours = entry;
+      ours.make("manager") = kManager;
+      ours.make("operation") = "Apply";
+    } else {
+      ours.make("fieldsV1") = json::applyMergePatch(ours["fieldsV1"], entry["fieldsV1"]);
+    }
+  };
+  for (const json::Value& entry : entries) {
+    bool applied = entry["manager"].string() == kManager &&
+                   entry["operation"].string() == "Apply" && entry["subresource"].string().empty();
+    if (applied || isOurs(entry)) {
+      add(entry);
+    } else {
+      kept.push_back(entry);
+    }
+  }
+  kept.insert(kept.begin(), std::move(ours));
+  return kept;
+}
+
+}  // namespace cadre::engine

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/function.h"
+#include "base/time.h"
+#include "engine/plan.h"
+
+namespace cadre::engine {
+
+// One thing to be done to the cluster, so that it is as a plan says.
+struct Write {
+  enum class Op {
+    Create,      // a child that is not there
+    Apply,       // one that differs
+    Conflict,    // its name is taken by an object that is not ours: nothing is sent
+    Delete,      // one that is no longer wanted
+    Finalizers,  // of the object itself: they become what `object` says
+    Status,      // of the object itself
+  };
+  Op op;
+  Ref ref;
+  json::Value object = {};     // what is sent
+  std::string uid = {};        // of the object that is meant; it is another one: do nothing
+  bool take_over = false;      // Apply: fields were written by a POST, or by who was here before us
+  bool replace = false;        // Apply: when the server refuses, delete it and make it anew
+  std::string why = {};        // the first difference, for people
+
+  std::string text() const;  // "apply Deployment shop/web: spec.replicas is 3, not 1"
+};
+
+// What is known of the cluster. Pure as far as reconcile() can see.
+struct Observed {
+  Function<std::optional<json::Value>(const Ref& ref)> find;
+  // Everything that carries the owner's mark.
+  Function<std::vector<Ref>(std::string_view owner_uid)> owned;
+  // Whether this difference was the answer to our own apply: the server or a webhook wants it so.
+  Function<bool(const Write& write, const json::Value& observed)> accepted;
+};
+
+// The child as it is sent: with labels, owner and the mark of what was wanted.
+json::Value finished(const Child& child, const Ref& owner_ref, const json::Value& owner);
+
+// The hash of what was wanted, in a mark; and of an object without what the server alone writes.
+std::string_view wantedHash(const json::Value& finished);
+std::uint64_t contentHash(const json::Value& object);
+
+// What has to be done for the children, in the order in which it may be sent; nothing when all is
+// as the plan says. The status waits until then: it would tell of what is about to change.
+std::vector<Write> reconcileChildren(const Ref& ref, const json::Value& object, const Plan& plan,
+                                     const Observed& observed);
+
+// The whole status as the plan wants it: times of conditions that do not change stay.
+json::Value wantedStatus(const json::Value& object, const Plan& plan, Time now);
+// The write that brings it about; nothing when it is there. `types`: the conditions that plans of
+// this kind speak of; others are someone else's and are left alone.
+std::optional<Write> reconcileStatus(const Ref& ref, const json::Value& object, const Plan& plan,
+                                     const std::vector<std::string>& types, Time now);
+
+// What to tell when this status takes the place of the object's: a condition that changed its mind.
+std::vector<Event> transitions(const json::Value& object, const json::Value& status);
+
+// managedFields as they must be so that an apply of ours owns what a POST of ours wrote, and what
+// the managers before us wrote. Nothing when they are so already.
+std::optional<json::Value> takenOver(const json::Value& managed_fields,
+                                     const std::vector<std::string>& predecessors);
+
+}  // namespace cadre::engine

@@ -1,0 +1,113 @@
+#pragma once
+
+// A test against a real kube-apiserver, in a namespace of its own. tools/test starts the server and
+// says where it is:
+//   CADRE_TEST_KUBECONFIG  its kubeconfig
+//   CADRE_TEST_CLUSTER     its name for tools/cluster, to stop and start its parts
+//   CADRE_CLUSTER_TOOL     tools/cluster itself
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "base/format.h"
+#include "kube/client.h"
+#include "net/process.h"
+
+namespace cadre {
+
+inline constexpr Duration kSoon = 60s;
+
+inline const kube::Resource kConfigMaps{.version = "v1", .plural = "configmaps", .kind = "ConfigMap"};
+inline const kube::Resource kNamespaces{
+    .version = "v1", .plural = "namespaces", .kind = "Namespace", .namespaced = false};
+inline const kube::Resource kDeployments{
+    .group = "apps", .version = "v1", .plural = "deployments", .kind = "Deployment"};
+
+inline std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  if (!value) {
+    ADD_FAILURE()
+        << name << " is not set: run this by tools/test, which starts the API server that it needs";
+    return "";
+  }
+  return value;
+}
+
+class ClusterTest : public testing::Test {
+ protected:
+  net::Loop loop;
+  Random random{7};
+  std::unique_ptr<kube::Client> client;
+  std::string ns;
+
+  std::unique_ptr<kube::Client> connect(const std::string& context = {}) {
+    auto config = kube::loadConfig(
+        {.kubeconfig = environment("CADRE_TEST_KUBECONFIG"), .context = context, .env = {}});
+    if (!config) {
+      ADD_FAILURE() << config.error().text();
+      return nullptr;
+    }
+    auto made = kube::Client::connect(loop, *config);
+    EXPECT_TRUE(made) << made.error().text();
+    return made ? *std::move(made) : nullptr;
+  }
+
+  void SetUp() override {
+    client = connect();
+    ASSERT_TRUE(client);
+    static int count = 0;
+    ns = format("test-{}-{}", ::getpid(), ++count);
+    must([&](auto done) {
+      return client->create(kNamespaces,
+                            json::Object{{"apiVersion", "v1"},
+                                         {"kind", "Namespace"},
+                                         {"metadata", json::Object{{"name", ns}}}},
+                            {}, std::move(done));
+    });
+  }
+
+  template <class Start>
+  Result<json::Value> run(Start start) {
+    return net::await<json::Value>(loop, std::move(start), kSoon);
+  }
+  template <class Start>
+  json::Value must(Start start) {
+    auto result = run(std::move(start));
+    EXPECT_TRUE(result) << result.error().text();
+    return result ? *std::move(result) : json::Value();
+  }
+  json::Value create(const kube::Resource& resource, const json::Value& object) {
+    return must([&](auto done) { return client->create(resource, object, {}, std::move(done)); });
+  }
+  std::vector<json::Value> list(kube::ListOptions options,
+                                const kube::Resource& resource = kConfigMaps) {
+    auto items = net::await<std::vector<json::Value>>(
+        loop,
+        [&](auto done) { return client->list(resource, std::move(options), std::move(done)); },
+        kSoon);
+    EXPECT_TRUE(items) << items.error().text();
+    return items ? *std::move(items) : std::vector<json::Value>();
+  }
+  // tools/cluster, while the loop goes on.
+  void cluster(std::vector<std::string> words, bool& done) {
+    words.insert(words.begin(), environment("CADRE_CLUSTER_TOOL"));
+    words.insert(words.end(), {"--name", environment("CADRE_TEST_CLUSTER")});
+    running_ =
+        net::runProcess(loop, {.argv = words, .env = net::currentEnvironment(), .timeout = 120s},
+                        [&done, words](Result<net::ProcessResult> result) {
+                          done = true;
+                          ASSERT_TRUE(result) << result.error().text();
+                          EXPECT_EQ(result->exit_code, 0) << words[1] << ": " << result->errors;
+                        });
+  }
+
+ private:
+  Pending running_;
+};
+
+}  // namespace cadre
