@@ -8,6 +8,7 @@
 
 #include "base/format.h"
 #include "base/strings.h"
+#include "kube/testing/fake_transport.h"
 
 namespace cadre::kube {
 namespace {
@@ -16,45 +17,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
-
-// Records what is sent, and answers when the test says so.
-class FakeTransport final : public net::HttpClient {
- public:
-  struct Sent {
-    net::HttpRequest request;
-    net::ResponseHandler handler;
-    bool dropped = false;
-
-    void head(int status, net::Headers headers = {}) { handler.head({status, std::move(headers)}); }
-    void data(std::string_view text) {
-      if (!dropped) handler.data(text);
-    }
-    void end(Result<> result = {}) {
-      if (!dropped) handler.end(std::move(result));
-    }
-    void answer(int status, std::string_view body, net::Headers headers = {}) {
-      head(status, std::move(headers));
-      data(body);
-      end();
-    }
-  };
-  std::vector<std::shared_ptr<Sent>> sent;
-
-  Pending send(net::HttpRequest request, net::ResponseHandler handler) override {
-    auto exchange = std::make_shared<Sent>(Sent{std::move(request), std::move(handler)});
-    sent.push_back(exchange);
-    return Pending([exchange] { exchange->dropped = true; });
-  }
-};
-
-class NoCredentials final : public Credentials {
- public:
-  Pending get(Function<void(Result<Identity>)> done) override {
-    done(Identity{});
-    return {};
-  }
-  bool refused(const Identity&) override { return false; }
-};
 
 const Resource kConfigMaps{.version = "v1", .plural = "configmaps", .kind = "ConfigMap"};
 
@@ -75,24 +37,12 @@ std::string gone() {
   return R"({"kind":"Status","apiVersion":"v1","status":"Failure","message":"too old resource version","reason":"Expired","code":410})";
 }
 
-struct Watched {
-  FakeScheduler scheduler;
+struct Watched : FakeApi {
   Random random{1};
-  FakeTransport* requests = new FakeTransport;
-  FakeTransport* watches = new FakeTransport;
-  std::unique_ptr<Client> client;
   std::unique_ptr<Mirror> mirror;
   std::vector<std::string> seen;
 
   explicit Watched(WatcherOptions options = {}) {
-    Config config{.server = *net::Url::parse("https://api:6443"), .source = "a test"};
-    Client::Transport transport;
-    transport.requests.reset(requests);
-    transport.watches.reset(watches);
-    client = std::make_unique<Client>(
-        scheduler, config, std::move(transport),
-        [](const auto&) -> Result<Client::Transport> { return Error{.message = "not here"}; },
-        std::make_unique<NoCredentials>(), ClientOptions{});
     options.resource = kConfigMaps;
     options.backoff.jitter = 0;
     mirror =
@@ -497,21 +447,15 @@ TEST(Client, ARotatedCertificateStays) {
 }
 
 TEST(Client, TheRateLimitSpreadsRequestsOut) {
-  FakeScheduler scheduler;
-  auto* transport = new FakeTransport;
-  Client::Transport both;
-  both.requests.reset(transport);
-  both.watches = std::make_unique<FakeTransport>();
-  Client client(scheduler, Config{.server = *net::Url::parse("https://api")}, std::move(both),
-                nullptr, std::make_unique<NoCredentials>(), {.qps = 10, .burst = 3});
+  FakeApi api({.qps = 10, .burst = 3});
   std::vector<Pending> gets;
-  for (int i = 0; i < 8; ++i) gets.push_back(client.get(kConfigMaps, {"ns", "a"}, [](auto) {}));
-  scheduler.runReady();
-  EXPECT_EQ(transport->sent.size(), 3u);
-  scheduler.advance(200ms);
-  EXPECT_EQ(transport->sent.size(), 5u);
-  scheduler.advance(1s);
-  EXPECT_EQ(transport->sent.size(), 8u);
+  for (int i = 0; i < 8; ++i) gets.push_back(api.client->get(kConfigMaps, {"ns", "a"}, [](auto) {}));
+  api.scheduler.runReady();
+  EXPECT_EQ(api.requests->sent.size(), 3u);
+  api.scheduler.advance(200ms);
+  EXPECT_EQ(api.requests->sent.size(), 5u);
+  api.scheduler.advance(1s);
+  EXPECT_EQ(api.requests->sent.size(), 8u);
 }
 
 }  // namespace
