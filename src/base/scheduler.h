@@ -61,6 +61,8 @@ class FakeScheduler final : public Scheduler {
   void runReady();
   // Lets time pass in order: each task runs at its own time.
   void advance(Duration by);
+  // Time passes and nothing runs, as in a process that is stopped for a while.
+  void stall(Duration by) { clock_.advance(by); }
   // Goes to the next timer and runs it; false when there is none.
   bool runNext();
   std::size_t timers() const { return timers_->size(); }

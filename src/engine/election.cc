@@ -6,6 +6,7 @@ namespace cadre::engine {
 namespace {
 
 const kube::Resource kLeases{"coordination.k8s.io", "v1", "leases", "Lease"};
+constexpr int kReleaseTries = 3;
 
 const std::string& holder(const json::Value& lease) {
   return lease["spec"]["holderIdentity"].string();
@@ -20,16 +21,29 @@ Election::Election(kube::Client& client, Random& random, ElectionOptions options
       options_(std::move(options)),
       logger_(options_.logger ? *options_.logger : Logger::silent()),
       changed_(std::move(changed)) {
+  show();
+  tryLater(0s);
+}
+
+void Election::show() {
   if (options_.metrics)
     options_.metrics
         ->gauge("leader_election_master_status", "Whether this program leads.",
                 {{"name", options_.lease.name}})
-        .set(0);
-  tryLater(0s);
+        .set(leads_);
 }
 
 bool Election::holds() const {
   return leads_ && client_.scheduler().clock().instant() - renewed_at_ < options_.deadline;
+}
+
+std::string Election::trouble() const {
+  if (released_) return {};
+  if (lost_) return "the lease is lost";
+  if (!leads_ || holds()) return {};
+  Duration age = client_.scheduler().clock().instant() - renewed_at_;
+  return format("the lease was last renewed {} ago",
+                formatDuration(std::chrono::duration_cast<std::chrono::seconds>(age)));
 }
 
 void Election::tryLater(Duration delay) {
@@ -38,34 +52,42 @@ void Election::tryLater(Duration delay) {
 
 void Election::attempt() {
   if (lost_) return;
-  Instant now = client_.scheduler().clock().instant();
-  if (leads_ && now - renewed_at_ >= options_.deadline)
-    return lose("it could not be renewed in time");
-  began_at_ = now;
-  if (leads_) return write(record(lease_, false), false);
+  began_at_ = client_.scheduler().clock().instant();
+  // A request that hangs must not take the time that others would need.
+  timer_ = client_.scheduler().after(std::max<Duration>(1s, options_.deadline / 2), [this] {
+    logger_.warn("the lease cannot be reached in time; trying again");
+    pending_.reset();
+    slow_ = true;
+    attempt();
+  });
+  if (leads_ && !slow_) return write(record(lease_, false), false);
   look();
 }
 
 void Election::look() {
-  pending_ = client_.get(kLeases, options_.lease, [this](Result<json::Value> got) {
-    Instant now = client_.scheduler().clock().instant();
-    if (!got && got.error().code == Code::NotFound) {
-      json::Value lease = json::Object{
-          {"metadata",
-           json::Object{{"name", options_.lease.name}, {"namespace", options_.lease.ns}}}};
-      return write(record(std::move(lease), true), true);
-    }
-    if (!got) {
-      logger_.warn("the lease cannot be read; trying again", {{"error", got.error().text()}});
-      return tryLater(random_.jitter(options_.retry, 0.2));
-    }
-    if ((*got)["spec"] != lease_["spec"]) observed_at_ = now;
-    lease_ = *std::move(got);
-    bool free = holder(lease_).empty() || holder(lease_) == options_.identity ||
-                now - observed_at_ >= options_.duration;
-    if (!free) return tryLater(random_.jitter(options_.retry, 0.2));
-    write(record(lease_, holder(lease_) != options_.identity), false);
-  });
+  pending_ = client_.get(kLeases, options_.lease,
+                         [this](Result<json::Value> got) { looked(std::move(got)); });
+}
+
+void Election::looked(Result<json::Value> got) {
+  Instant now = client_.scheduler().clock().instant();
+  if (!got && got.error().code == Code::NotFound) {
+    json::Value lease =
+        json::Object{{"metadata", json::Object{{"name", options_.lease.name},
+                                               {"namespace", options_.lease.ns}}}};
+    return write(record(std::move(lease), true), true);
+  }
+  if (!got) {
+    logger_.warn("the lease cannot be read; trying again", {{"error", got.error().text()}});
+    return tryLater(random_.jitter(options_.retry, 0.2));
+  }
+  if ((*got)["spec"] != lease_["spec"]) observed_at_ = now;
+  lease_ = *std::move(got);
+  bool ours = holder(lease_) == options_.identity;
+  if (leads_ && !ours) return lose("another one has it now");
+  bool free = ours || holder(lease_).empty() || now - observed_at_ >= options_.duration;
+  if (!free) return tryLater(random_.jitter(options_.retry, 0.2));
+  write(record(lease_, !ours), false);
 }
 
 json::Value Election::record(json::Value lease, bool new_holder) const {
@@ -90,27 +112,25 @@ void Election::write(json::Value lease, bool is_new) {
 
 void Election::wrote(Result<json::Value> result) {
   if (!result) {
-    if (leads_ && result.error().code == Code::Conflict) {
-      // Somebody wrote it. If it is still ours, it was no other leader.
-      pending_ = client_.get(kLeases, options_.lease, [this](Result<json::Value> got) {
-        if (got && holder(*got) != options_.identity) return lose("another one has it now");
-        if (got) lease_ = *std::move(got);
-        tryLater(random_.jitter(options_.retry / 4, 0.2));
-      });
-      return;
-    }
-    if (result.error().code != Code::Conflict && result.error().code != Code::AlreadyExists)
+    // Somebody wrote or deleted it, or our own last write went through unheard: look first.
+    bool raced = result.error().code == Code::Conflict ||
+                 result.error().code == Code::AlreadyExists ||
+                 result.error().code == Code::NotFound;
+    slow_ = true;
+    if (!raced)
       logger_.warn("the lease cannot be written; trying again", {{"error", result.error().text()}});
-    return tryLater(random_.jitter(options_.retry, 0.2));
+    return tryLater(random_.jitter(leads_ && raced ? options_.retry / 4 : options_.retry, 0.2));
   }
   lease_ = *std::move(result);
   renewed_at_ = observed_at_ = began_at_;
+  slow_ = false;
   tryLater(options_.retry);
+  Duration passed = client_.scheduler().clock().instant() - renewed_at_;
+  deadline_ = client_.scheduler().after(options_.deadline - passed,
+                                        [this] { lose("it could not be renewed in time"); });
   if (std::exchange(leads_, true)) return;
   logger_.info("this program leads", {{"lease", options_.lease.text()}});
-  if (options_.metrics)
-    options_.metrics->gauge("leader_election_master_status", "", {{"name", options_.lease.name}})
-        .set(1);
+  show();
   changed_(true);
 }
 
@@ -118,26 +138,41 @@ void Election::lose(std::string why) {
   leads_ = false;
   lost_ = true;
   timer_.reset();
-  if (options_.metrics)
-    options_.metrics->gauge("leader_election_master_status", "", {{"name", options_.lease.name}})
-        .set(0);
-  changed_(false);
+  deadline_.reset();
+  pending_.reset();
+  show();
   logger_.error("the lease is lost", {{"lease", options_.lease.text()}, {"why", why}});
+  changed_(false);
 }
 
 void Election::release(Function<void()> done) {
   timer_.reset();
+  deadline_.reset();
+  pending_.reset();
   bool held = holds();
   leads_ = false;
   lost_ = true;
-  if (!held) return client_.scheduler().post(std::move(done));
+  released_ = std::move(done);
+  show();
+  if (held) return giveUp(kReleaseTries);
+  timer_ = client_.scheduler().after(0s, [this] { released_(); });
+}
+
+// A renewal that was dropped may have gone through all the same: then the lease is another one.
+void Election::giveUp(int tries) {
   json::Value lease = lease_;
   json::Value& spec = lease.make("spec");
   spec.make("holderIdentity") = "";
   spec.make("leaseDurationSeconds") = 1;
   spec.make("renewTime") = formatTimeMicros(client_.scheduler().clock().now());
-  pending_ = client_.update(kLeases, lease, {},
-                            [done = std::move(done)](Result<json::Value>) { done(); });
+  pending_ = client_.update(kLeases, lease, {}, [this, tries](Result<json::Value> result) {
+    if (result || result.error().code != Code::Conflict || tries <= 1) return released_();
+    pending_ = client_.get(kLeases, options_.lease, [this, tries](Result<json::Value> got) {
+      if (!got || holder(*got) != options_.identity) return released_();
+      lease_ = *std::move(got);
+      giveUp(tries - 1);
+    });
+  });
 }
 
 }  // namespace cadre::engine

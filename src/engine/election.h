@@ -31,16 +31,22 @@ class Election {
   // from this that it no longer leads, before any timer runs. To be asked before every write.
   bool holds() const;
   // Gives the lease up, so that another need not wait for it. Only when nothing is written any more.
+  // Calls back when that is done, or cannot be done.
   void release(Function<void()> done);
+  // What a health check says: the lease is lost, or should have been renewed long ago. Empty when
+  // all is well, also while another one leads.
+  std::string trouble() const;
 
  private:
   void tryLater(Duration delay);
   void attempt();
   void look();
-  void take(json::Value lease);
+  void looked(Result<json::Value> got);
   void write(json::Value lease, bool is_new);
   void wrote(Result<json::Value> result);
   void lose(std::string why);
+  void giveUp(int tries);
+  void show();
   json::Value record(json::Value lease, bool new_holder) const;
 
   kube::Client& client_;
@@ -48,13 +54,15 @@ class Election {
   const ElectionOptions options_;
   Logger& logger_;
   const Function<void(bool)> changed_;
-  Pending pending_, timer_;
+  Pending pending_, timer_, deadline_;
   json::Value lease_;      // as we last saw it
   Instant observed_at_;    // when it changed
   Instant renewed_at_;     // when we last began a renewal that went well
   Instant began_at_;
+  Function<void()> released_;
   bool leads_ = false;
   bool lost_ = false;
+  bool slow_ = false;  // the next attempt looks first
 };
 
 }  // namespace cadre::engine

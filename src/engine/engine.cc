@@ -498,6 +498,9 @@ Observed Engine::observed(const Entry* entry) {
           owned.push_back({resource, std::move(key)});
     return owned;
   };
+  observed.admitted = [this](const Ref& ref, json::Value object) {
+    return admitted(ref.resource, std::move(object));
+  };
   observed.accepted = [entry](const Write& write, const json::Value& there) {
     if (!entry) return false;
     auto accepted = entry->accepted.find(write.ref);
@@ -691,7 +694,8 @@ void Engine::succeeded(const std::shared_ptr<Trial>& trial, const json::Value& a
     entry.accepted.erase(write.ref);
     if (kube::covers(kube::Type::of(write.ref.resource.gvk()), answer, write.object)) {
       // The server, or who stands before it, wants it otherwise. Not fought over.
-      entry.accepted[write.ref] = {std::string(wantedHash(write.object)), contentHash(answer)};
+      entry.accepted[write.ref] = {std::string(wantedHash(write.object)),
+                                   contentHash(admitted(write.ref.resource, answer))};
       logger_.warn("the server changed what was applied",
                    {{"object", write.ref.text()}, {"for", trial->owner.text()}});
     }

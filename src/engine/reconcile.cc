@@ -32,30 +32,48 @@ bool isLeftAlone(const kube::Resource& resource) {
          (resource.group == "batch" && resource.kind == "Job");
 }
 
+bool isSecret(const kube::Resource& resource) {
+  return resource.group.empty() && resource.kind == "Secret";
+}
+
 void setMark(json::Value& object, std::string_view mark) {
   object.make("metadata").make("annotations").make(kApplied) = mark;
 }
 
 // "spec.replicas is 3, not 1"; of Secrets the place alone.
 std::string inWords(const Child& child, const json::Change& change) {
-  if (child.resource.group.empty() && child.resource.kind == "Secret")
-    return change.path + " differs";
+  if (isSecret(child.resource)) return change.path + " differs";
   auto value = [](const std::optional<json::Value>& side) {
     return side ? shorten(json::write(*side), 80) : "missing";
   };
   return format("{} is {}, not {}", change.path, value(change.from), value(change.to));
 }
 
+// Of what is left alone: enough to bring back its labels.
+json::Value labelsAlone(const json::Value& wanted) {
+  json::Value object = json::Object{{"apiVersion", wanted["apiVersion"]}, {"kind", wanted["kind"]}};
+  for (std::string_view field : {"name", "namespace", "labels"})
+    object.make("metadata").make(field) = wanted["metadata"][field];
+  return object;
+}
+
+// As the server will have it: texts of a Secret become data.
+json::Value stored(const Child& child, json::Value wanted) {
+  if (!isSecret(child.resource) || !wanted["stringData"].isObject()) return wanted;
+  for (const auto& [key, text] : json::Object(wanted["stringData"].object()))
+    wanted.make("data").make(key) = base64Encode(text.string());
+  wanted.makeObject().erase("stringData");
+  return wanted;
+}
+
 std::optional<std::string> difference(const Child& child, const json::Value& wanted,
-                                      const json::Value& there) {
+                                      const json::Value& there, const Observed& observed) {
   if (isLeftAlone(child.resource)) {
-    json::Value labels = json::Object{
-        {"metadata", json::Object{{"labels", wanted["metadata"]["labels"]}}}};
-    auto differs = kube::covers({}, there, labels);
+    auto differs = kube::covers({}, there, labelsAlone(wanted));
     if (!differs) return std::nullopt;
     return inWords(child, *differs);
   }
-  json::Value plain = wanted;
+  json::Value plain = observed.admitted(child.ref(), stored(child, wanted));
   plain.make("metadata").make("annotations").makeObject().erase(kApplied);
   if (auto differs = kube::covers(kube::Type::of(child.resource.gvk()), there, plain))
     return inWords(child, *differs);
@@ -70,6 +88,15 @@ std::string conflict(const Ref& child, const json::Value& there) {
     whose = format("belongs to {} {}", owner->kind, owner->name);
   return format("{} exists already and {}; delete or rename it, or choose another name",
                 child.text(), whose);
+}
+
+// What we do not prune but garbage collection does, once the owner is gone: waiting for it to go
+// would be waiting for ever.
+bool goesWithOwner(const json::Value& there, std::string_view owner_uid) {
+  std::string_view mark = kube::annotation(there, kApplied);
+  if (mark == kOnce) return true;
+  auto owner = kube::controllerOf(there);
+  return mark.empty() && owner && owner->uid == owner_uid;
 }
 
 void reconcileFinalizers(const Ref& ref, const json::Value& object, const Plan& plan,
@@ -150,7 +177,11 @@ std::vector<Write> reconcileChildren(const Ref& ref, const json::Value& object, 
   std::vector<Write> writes;
   std::vector<Ref> owned = observed.owned(kube::uid(object));
   bool deleting = kube::isDeleting(object);
-  reconcileFinalizers(ref, object, plan, !owned.empty(), writes);
+  bool left = std::any_of(owned.begin(), owned.end(), [&](const Ref& mine) {
+    auto there = observed.find(mine);
+    return there && !goesWithOwner(*there, kube::uid(object));
+  });
+  reconcileFinalizers(ref, object, plan, left, writes);
   if (!writes.empty() && !deleting) return writes;  // before anything is made
   if (plan.hold) return writes;
 
@@ -169,11 +200,16 @@ std::vector<Write> reconcileChildren(const Ref& ref, const json::Value& object, 
       }
       // One that is going has to be gone first.
       if (child.keep == Child::Keep::Once || kube::isDeleting(*there)) continue;
-      auto why = difference(child, write.object, *there);
+      auto why = difference(child, write.object, *there, observed);
       if (!why) continue;
       write.op = Write::Op::Apply;
       write.uid = kube::uid(*there);
       write.why = *std::move(why);
+      if (isLeftAlone(child.resource)) {
+        write.object = labelsAlone(write.object);
+        writes.push_back(std::move(write));
+        continue;
+      }
       write.take_over = !kube::annotation(*there, kApplied).starts_with(kAppliedMark);
       write.replace = child.immutable == Child::Immutable::Replace;
       setMark(write.object, format("{}{}", kAppliedMark, wantedHash(write.object)));
@@ -181,8 +217,9 @@ std::vector<Write> reconcileChildren(const Ref& ref, const json::Value& object, 
     }
     writes.push_back(std::move(write));
   }
+  std::set<Ref> removed;
   auto remove = [&](const Ref& what, const json::Value& there, std::string why) {
-    if (kube::isDeleting(there)) return;
+    if (kube::isDeleting(there) || !removed.insert(what).second) return;
     writes.push_back({.op = Write::Op::Delete,
                       .ref = what,
                       .uid = std::string(kube::uid(there)),
@@ -207,6 +244,7 @@ json::Value wantedStatus(const json::Value& object, const Plan& plan, Time now) 
   status.make("observedGeneration") = kube::generation(object);
   json::Array conditions;
   for (const kube::Condition& wanted : plan.conditions) {
+    if (plan.find(wanted.type) != &wanted) continue;  // said twice: a server would refuse it
     kube::Condition condition = wanted;
     condition.observed_generation = kube::generation(object);
     json::Array one;

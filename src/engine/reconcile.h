@@ -36,6 +36,8 @@ struct Observed {
   Function<std::optional<json::Value>(const Ref& ref)> find;
   // Everything that carries the owner's mark.
   Function<std::vector<Ref>(std::string_view owner_uid)> owned;
+  // The object as `find` would show it: values of Secrets are not shown themselves.
+  Function<json::Value(const Ref& ref, json::Value object)> admitted;
   // Whether this difference was the answer to our own apply: the server or a webhook wants it so.
   Function<bool(const Write& write, const json::Value& observed)> accepted;
 };

@@ -26,11 +26,20 @@ void Table::end(std::uint32_t picture, std::string_view version, std::string_vie
 }
 
 void Table::put(const json::Value& object, std::uint32_t picture) {
-  auto at = objects_.try_emplace(kube::ObjectKey::of(object)).first;
+  std::string_view version = kube::resourceVersion(object);
+  auto at = objects_.find(kube::ObjectKey::of(object));
+  if (picture) {
+    told(object);
+  } else if (at == objects_.end()) {
+    // The watch was faster than the answer to our write, and knows its end already.
+    auto newest = told_.find(kube::ns(object));
+    if (newest != told_.end() && (newest->second == version || isNewer(newest->second, version)))
+      return;
+  }
+  if (at == objects_.end()) at = objects_.try_emplace(kube::ObjectKey::of(object)).first;
   const kube::ObjectKey& key = at->first;
   Held& held = at->second;
   if (picture) held.picture = picture;
-  std::string_view version = kube::resourceVersion(object);
   if (held.object && (held.version == version || isNewer(held.version, version))) return;
 
   held.object = packer_.pack(object);
@@ -50,7 +59,19 @@ void Table::put(const json::Value& object, std::uint32_t picture) {
   if (changed_) changed_(change);
 }
 
+// Watches tell the changes of a namespace in their order.
+void Table::told(const json::Value& object) {
+  std::string_view version = kube::resourceVersion(object);
+  auto newest = told_.find(kube::ns(object));
+  if (newest == told_.end()) {
+    told_.emplace(kube::ns(object), version);
+  } else if (isNewer(version, newest->second)) {
+    newest->second = version;
+  }
+}
+
 void Table::drop(const json::Value& object) {
+  told(object);
   auto held = objects_.find(kube::ObjectKey::of(object));
   if (held == objects_.end() || isNewer(held->second.version, kube::resourceVersion(object)))
     return;

@@ -14,8 +14,8 @@
 namespace cadre::engine {
 
 // The objects of one kind that are known, whole but packed, and found by name or by index. Filled by
-// a watch, and by the answers to our own writes, which are newer: what is older than what is held is
-// passed over. One thread.
+// a watch, and by the answers to our own writes, which are newer: what is older than what is held, or
+// than what was told of something that is gone, is passed over. One thread.
 class Table {
  public:
   struct Change {
@@ -52,6 +52,7 @@ class Table {
   using Objects = std::map<kube::ObjectKey, Held>;
 
   void erase(Objects::iterator held);
+  void told(const json::Value& object);
   void leave(const kube::ObjectKey& key, Held& held, Change& change);
 
   const std::vector<Index> indexes_;
@@ -59,6 +60,7 @@ class Table {
   json::Packer packer_;
   Objects objects_;
   std::vector<std::map<std::string, std::set<kube::ObjectKey>>> found_;  // per index
+  std::map<std::string, std::string, std::less<>> told_;  // the newest version, per namespace
   std::uint32_t pictures_ = 0;
 };
 

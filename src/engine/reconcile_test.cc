@@ -1,0 +1,575 @@
+#include "engine/reconcile.h"
+
+#include "base/format.h"
+#include "json/parse.h"
+#include "json/patch.h"
+#include "json/write.h"
+
+namespace cadre::engine {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+const kube::Resource kLamps{.group = "test", .version = "v1", .plural = "lamps", .kind = "Lamp"};
+const kube::Resource kDeployments{
+    .group = "apps", .version = "v1", .plural = "deployments", .kind = "Deployment"};
+const kube::Resource kConfigMaps{.version = "v1", .plural = "configmaps", .kind = "ConfigMap"};
+const kube::Resource kSecrets{.version = "v1", .plural = "secrets", .kind = "Secret"};
+const kube::Resource kPods{.version = "v1", .plural = "pods", .kind = "Pod"};
+const kube::Resource kRoles{.group = "rbac.authorization.k8s.io",
+                            .version = "v1",
+                            .plural = "clusterroles",
+                            .kind = "ClusterRole",
+                            .namespaced = false};
+const Ref kDesk{kLamps, {"ns", "desk"}};
+
+json::Value parsed(std::string_view text) { return *json::parse(text); }
+
+json::Value desk(std::string_view more = "{}") {
+  return json::applyMergePatch(
+      parsed(R"({"metadata":{"name":"desk","namespace":"ns","uid":"u1","generation":4}})"),
+      parsed(more));
+}
+
+Child configMap(std::string_view name, std::string_view color = "red") {
+  return {.resource = kConfigMaps,
+          .object = json::Object{{"metadata", json::Object{{"name", name}, {"namespace", "ns"}}},
+                                 {"data", json::Object{{"color", color}}}}};
+}
+
+// A cluster in which every write is what it says.
+struct Cluster {
+  json::Value object = desk();
+  Plan plan;
+  std::map<Ref, json::Value> there;
+  std::set<Ref> accepted;
+
+  Observed observed() {
+    Observed observed;
+    observed.find = [this](const Ref& ref) -> std::optional<json::Value> {
+      auto found = there.find(ref);
+      if (found == there.end()) return std::nullopt;
+      return found->second;
+    };
+    observed.owned = [this](std::string_view uid) {
+      std::vector<Ref> owned;
+      for (const auto& [ref, value] : there)
+        for (const std::string& owner : kByOwner.of(value))
+          if (owner == uid) owned.push_back(ref);
+      return owned;
+    };
+    observed.accepted = [this](const Write& write, const json::Value&) {
+      return accepted.contains(write.ref);
+    };
+    observed.admitted = [](const Ref& ref, json::Value value) {
+      if (ref.resource == kSecrets)
+        for (auto& [key, text] : value.make("data").makeObject())
+          text = format("hash of {}", text.string());
+      return value;
+    };
+    return observed;
+  }
+  std::vector<Write> reconcile() { return reconcileChildren(kDesk, object, plan, observed()); }
+  std::vector<std::string> texts() {
+    std::vector<std::string> texts;
+    for (const Write& write : reconcile()) texts.push_back(write.text());
+    return texts;
+  }
+  json::Value& at(const kube::Resource& resource, std::string_view name) {
+    return there.at({resource, {"ns", std::string(name)}});
+  }
+  // Does what is to be done, as a server would.
+  void settle() {
+    for (Write& write : reconcile()) {
+      switch (write.op) {
+        case Write::Op::Create:
+          write.object.make("metadata").make("uid") = format("uid-{}", write.ref.key.name);
+          there[write.ref] = observed().admitted(write.ref, write.object);
+          break;
+        case Write::Op::Apply:
+          there[write.ref] = json::applyMergePatch(there[write.ref],
+                                                   observed().admitted(write.ref, write.object));
+          break;
+        case Write::Op::Delete: there.erase(write.ref); break;
+        case Write::Op::Finalizers:
+          object.make("metadata").make("finalizers") = write.object;
+          break;
+        default: break;
+      }
+    }
+  }
+};
+
+TEST(Reconcile, MakesWhatIsNotThereAndIsThenQuiet) {
+  Cluster c;
+  c.plan.children = {configMap("a"), configMap("b")};
+  EXPECT_THAT(c.texts(), ElementsAre("create ConfigMap ns/a", "create ConfigMap ns/b"));
+  c.settle();
+  EXPECT_THAT(c.texts(), IsEmpty());
+  const json::Value& a = c.at(kConfigMaps, "a");
+  EXPECT_EQ(kube::label(a, kManagedBy), "cadre");
+  EXPECT_EQ(kube::label(a, kOwnerUid), "u1");
+  EXPECT_EQ(kube::controllerOf(a)->uid, "u1");
+  EXPECT_THAT(std::string(kube::annotation(a, kApplied)), testing::StartsWith("c:"));
+}
+
+TEST(Reconcile, AnOwnerIsNamedOnlyWhereItCollectsGarbage) {
+  struct Case {
+    kube::Resource resource;
+    std::string ns;
+    Ref owner;
+    bool owned;
+  };
+  kube::Resource global = kLamps;
+  global.namespaced = false;
+  for (const Case& c : {Case{kConfigMaps, "ns", kDesk, true}, Case{kConfigMaps, "other", kDesk, false},
+                        Case{kRoles, "", kDesk, false},
+                        Case{kConfigMaps, "ns", {global, {"", "desk"}}, false}}) {
+    json::Value object = json::Object{{"metadata", json::Object{{"name", "x"}, {"namespace", c.ns}}}};
+    json::Value made = finished({.resource = c.resource, .object = object}, c.owner, desk());
+    EXPECT_EQ(kube::controllerOf(made).has_value(), c.owned) << c.resource.kind << " " << c.ns;
+    EXPECT_TRUE(belongsTo(made, "u1"));
+  }
+}
+
+TEST(Reconcile, AppliesWhatDiffersAndSaysWhy) {
+  struct Case {
+    std::string_view what;
+    std::string_view drift;  // a merge patch of what is there
+    std::string_view why;
+  };
+  for (const Case& c :
+       {Case{"a field", R"({"data":{"color":"blue"}})", R"(data.color is "blue", not "red")"},
+        Case{"a missing field", R"({"data":null})", "data.color is missing, not \"red\""},
+        Case{"a label", R"({"metadata":{"labels":{"app.kubernetes.io/managed-by":"x"}}})",
+             "managed-by"},
+        Case{"the mark of what was wanted", R"({"metadata":{"annotations":null}})",
+             "something is no longer wanted"}}) {
+    Cluster cluster;
+    cluster.plan.children = {configMap("a")};
+    cluster.settle();
+    json::Value& there = cluster.at(kConfigMaps, "a");
+    there = json::applyMergePatch(there, parsed(c.drift));
+    auto writes = cluster.reconcile();
+    ASSERT_EQ(writes.size(), 1u) << c.what;
+    EXPECT_EQ(writes[0].op, Write::Op::Apply) << c.what;
+    EXPECT_EQ(writes[0].uid, "uid-a");
+    EXPECT_THAT(writes[0].why, HasSubstr(c.why));
+    EXPECT_THAT(std::string(kube::annotation(writes[0].object, kApplied)),
+                testing::StartsWith("a:"));
+    cluster.settle();
+    EXPECT_THAT(cluster.texts(), IsEmpty()) << c.what;
+  }
+}
+
+TEST(Reconcile, WhatOthersAddIsTheirs) {
+  Cluster c;
+  c.plan.children = {configMap("a")};
+  c.settle();
+  json::Value& there = c.at(kConfigMaps, "a");
+  there.make("data").make("theirs") = "yes";
+  there.make("metadata").make("labels").make("theirs") = "yes";
+  there.make("status") = json::Object{{"phase", "fine"}};
+  EXPECT_THAT(c.texts(), IsEmpty());
+}
+
+TEST(Reconcile, AFieldThatIsDroppedIsNoticed) {
+  Cluster c;
+  c.plan.children = {configMap("a")};
+  c.settle();
+  c.plan.children[0].object.make("data").makeObject().erase("color");
+  auto writes = c.reconcile();
+  ASSERT_EQ(writes.size(), 1u);
+  EXPECT_EQ(writes[0].why, "something is no longer wanted");
+  EXPECT_TRUE(writes[0].take_over) << "the POST owns the field";
+  c.settle();
+  c.plan.children = {configMap("a", "blue")};
+  EXPECT_FALSE(c.reconcile().at(0).take_over) << "an apply of ours owns it";
+}
+
+TEST(Reconcile, ChildrenOfThoseBeforeUsAreTakenOver) {
+  Cluster c;
+  c.plan.children = {configMap("a")};
+  c.there[{kConfigMaps, {"ns", "a"}}] = parsed(R"({"metadata":{"name":"a","namespace":"ns",
+    "uid":"x","ownerReferences":[{"kind":"Lamp","name":"desk","uid":"u1","controller":true}]},
+    "data":{"color":"red"}})");
+  auto writes = c.reconcile();
+  ASSERT_EQ(writes.size(), 1u);
+  EXPECT_EQ(writes[0].op, Write::Op::Apply);
+  EXPECT_TRUE(writes[0].take_over);
+}
+
+TEST(Reconcile, AForeignObjectIsLeftAloneAndNamed) {
+  struct Case {
+    std::string_view metadata, says;
+  };
+  for (const Case& c :
+       {Case{R"({"name":"a","namespace":"ns"})", "was not made by cadre"},
+        Case{R"({"name":"a","namespace":"ns","labels":{"cadre.dev/owner-uid":"u2"}})",
+             "was not made by cadre"},
+        Case{R"({"name":"a","namespace":"ns","labels":{"cadre.dev/owner-uid":"u1"},
+             "ownerReferences":[{"kind":"Chart","name":"web","uid":"u9","controller":true}]})",
+             "belongs to Chart web"}}) {
+    Cluster cluster;
+    cluster.plan.children = {configMap("a"), configMap("b")};
+    cluster.there[{kConfigMaps, {"ns", "a"}}] =
+        json::Object{{"metadata", parsed(c.metadata)}, {"data", json::Object{{"color", "blue"}}}};
+    auto writes = cluster.reconcile();
+    ASSERT_EQ(writes.size(), 2u);
+    EXPECT_EQ(writes[0].op, Write::Op::Conflict);
+    EXPECT_THAT(writes[0].why, AllOf(HasSubstr("ConfigMap ns/a exists already"), HasSubstr(c.says),
+                                     HasSubstr("choose another name")));
+    EXPECT_EQ(writes[1].op, Write::Op::Create) << "the others are made all the same";
+  }
+}
+
+TEST(Reconcile, PrunesOnlyWhatIsOurs) {
+  struct Case {
+    std::string_view what, metadata;
+    bool pruned;
+  };
+  for (const Case& c :
+       {Case{"made by us", R"({"labels":{"cadre.dev/owner-uid":"u1"},
+             "annotations":{"cadre.dev/applied":"c:1"}})", true},
+        Case{"applied by us", R"({"labels":{"cadre.dev/owner-uid":"u1"},
+             "annotations":{"cadre.dev/applied":"a:1"}})", true},
+        Case{"made once", R"({"labels":{"cadre.dev/owner-uid":"u1"},
+             "annotations":{"cadre.dev/applied":"once"}})", false},
+        Case{"made by a controller of ours", R"({"labels":{"cadre.dev/owner-uid":"u1"},
+             "ownerReferences":[{"kind":"ReplicaSet","uid":"u7","controller":true}]})", false},
+        Case{"made by a user, for our object",
+             R"({"ownerReferences":[{"kind":"Lamp","uid":"u1","controller":true}]})", false},
+        Case{"of another object of ours", R"({"labels":{"cadre.dev/owner-uid":"u2"},
+             "annotations":{"cadre.dev/applied":"c:1"}})", false},
+        Case{"going already", R"({"labels":{"cadre.dev/owner-uid":"u1"},"deletionTimestamp":"x",
+             "annotations":{"cadre.dev/applied":"c:1"}})", false}}) {
+    Cluster cluster;
+    json::Value object = json::Object{{"metadata", parsed(c.metadata)}};
+    object.make("metadata").make("name") = "old";
+    object.make("metadata").make("namespace") = "ns";
+    object.make("metadata").make("uid") = "x";
+    cluster.there[{kConfigMaps, {"ns", "old"}}] = object;
+    auto writes = cluster.reconcile();
+    EXPECT_EQ(writes.size(), c.pruned ? 1u : 0u) << c.what;
+    if (!writes.empty()) {
+      EXPECT_EQ(writes[0].text(), "delete ConfigMap ns/old: it is no longer wanted");
+      EXPECT_EQ(writes[0].uid, "x");
+    }
+    cluster.plan.hold = true;
+    EXPECT_THAT(cluster.texts(), IsEmpty()) << c.what << ", on hold";
+  }
+}
+
+TEST(Reconcile, RemovesWhatAPlanSaysOnceAndOnlyOurs) {
+  Cluster c;
+  c.plan.children = {configMap("a"), configMap("b")};
+  c.plan.children[0].keep = Child::Keep::Once;
+  c.settle();
+  c.there[{kConfigMaps, {"ns", "foreign"}}] =
+      parsed(R"({"metadata":{"name":"foreign","namespace":"ns","uid":"y"}})");
+  c.plan.children.clear();
+  for (const char* name : {"a", "b", "foreign", "missing"})
+    c.plan.removals.push_back({kConfigMaps, {"ns", name}});
+  EXPECT_THAT(c.texts(), ElementsAre("delete ConfigMap ns/b: it is no longer wanted",
+                                     "delete ConfigMap ns/a: its time is over"));
+}
+
+TEST(Reconcile, WhatIsMadeOnceIsNeverChanged) {
+  Cluster c;
+  c.plan.children = {configMap("a")};
+  c.plan.children[0].keep = Child::Keep::Once;
+  c.settle();
+  EXPECT_EQ(kube::annotation(c.at(kConfigMaps, "a"), kApplied), "once");
+  c.plan.children[0] = configMap("a", "blue");
+  c.plan.children[0].keep = Child::Keep::Once;
+  EXPECT_THAT(c.texts(), IsEmpty());
+  c.plan.children.clear();
+  EXPECT_THAT(c.texts(), IsEmpty());
+}
+
+TEST(Reconcile, OnHoldNothingIsTouched) {
+  Cluster c;
+  c.plan.children = {configMap("a"), configMap("b")};
+  c.settle();
+  c.plan.children = {configMap("a", "blue"), configMap("c")};
+  c.plan.removals = {{kConfigMaps, {"ns", "a"}}};
+  c.plan.hold = true;
+  EXPECT_THAT(c.texts(), IsEmpty());
+}
+
+TEST(Reconcile, WhatIsGoingHasToBeGoneFirst) {
+  Cluster c;
+  c.plan.children = {configMap("a")};
+  c.settle();
+  c.at(kConfigMaps, "a").make("metadata").make("deletionTimestamp") = "2026-01-01T00:00:00Z";
+  c.at(kConfigMaps, "a").make("data").make("color") = "blue";
+  EXPECT_THAT(c.texts(), IsEmpty());
+}
+
+TEST(Reconcile, WhatTheServerWantsOtherwiseIsAccepted) {
+  Cluster c;
+  c.plan.children = {configMap("a")};
+  c.settle();
+  c.at(kConfigMaps, "a").make("data").make("color") = "blue";
+  c.accepted.insert({kConfigMaps, {"ns", "a"}});
+  EXPECT_THAT(c.texts(), IsEmpty());
+}
+
+TEST(Reconcile, OfPodsOnlyLabelsCount) {
+  Cluster c;
+  c.plan.children = {{.resource = kPods,
+                      .object = parsed(R"({"metadata":{"name":"p","namespace":"ns",
+                        "labels":{"app":"x"}},"spec":{"containers":[{"name":"a"}]}})")}};
+  c.settle();
+  c.plan.children[0].object.make("spec").make("priority") = 3;
+  EXPECT_THAT(c.texts(), IsEmpty());
+  c.at(kPods, "p").make("metadata").make("labels").makeObject().erase("app");
+  auto writes = c.reconcile();
+  ASSERT_EQ(writes.size(), 1u);
+  EXPECT_EQ(writes[0].why, "metadata.labels.app is missing, not \"x\"");
+  EXPECT_TRUE(writes[0].object["spec"].isNull()) << "most of it cannot change, and is not sent";
+  EXPECT_FALSE(writes[0].take_over);
+  c.settle();
+  EXPECT_THAT(c.texts(), IsEmpty());
+}
+
+TEST(Reconcile, ValuesOfSecretsAreComparedButNotShown) {
+  for (const char* field : {"data", "stringData"}) {
+    Cluster c;
+    Child secret{.resource = kSecrets,
+                 .object = parsed(R"({"metadata":{"name":"s","namespace":"ns"}})")};
+    secret.object.make("data").make("key") = "c2VzYW1l";
+    c.plan.children = {secret};
+    c.settle();
+    EXPECT_EQ(c.at(kSecrets, "s")["data"]["key"].string(), "hash of c2VzYW1l");
+    c.plan.children[0].object.makeObject().erase("data");
+    c.plan.children[0].object.make(field).make("key") =
+        std::string_view(field) == "data" ? "c2VzYW1l" : "sesame";
+    c.settle();
+    EXPECT_THAT(c.texts(), IsEmpty()) << field;
+    c.at(kSecrets, "s").make("data").make("key") = "hash of another";
+    auto texts = c.texts();
+    ASSERT_EQ(texts.size(), 1u) << field;
+    EXPECT_THAT(texts[0], AllOf(HasSubstr("key differs"), Not(HasSubstr("c2VzYW1l")),
+                                Not(HasSubstr("sesame")), Not(HasSubstr("hash"))));
+  }
+}
+
+TEST(Reconcile, Finalizers) {
+  struct Case {
+    std::string_view what;
+    std::string object;          // a merge patch
+    std::string_view finalizer;  // of the plan
+    bool child_wanted = false;
+    std::string_view child = "";  // what is there, by its mark: "c:1", "once", "unmarked", ""
+    std::vector<std::string> then = {};
+  };
+  const std::string_view deleting = R"("deletionTimestamp":"2026-01-01T00:00:00Z")";
+  std::string going = format(R"({{"metadata":{{{},"finalizers":["x","ours"]}}}})", deleting);
+  for (const Case& c : std::vector<Case>{
+           {"it comes before anything is made", "{}", "ours", true, "",
+            {R"(set the finalizers of Lamp ns/desk ["ours"])"}},
+           {"what others have set stays", R"({"metadata":{"finalizers":["x"]}})", "ours", true, "",
+            {R"(set the finalizers of Lamp ns/desk ["x","ours"])"}},
+           {"it is there", R"({"metadata":{"finalizers":["ours"]}})", "ours", true, "",
+            {"create ConfigMap ns/a"}},
+           {"none is wanted any more", R"({"metadata":{"finalizers":["ours"]}})", "", false, "", {}},
+           {"of those before us", R"({"metadata":{"finalizers":["old","x"]}})", "", true, "",
+            {R"(set the finalizers of Lamp ns/desk ["x"])"}},
+           {"going, and a child is left", going, "ours", false, "c:1",
+            {"delete ConfigMap ns/a: it is no longer wanted"}},
+           {"going, and a child is still wanted", going, "ours", true, "",
+            {"create ConfigMap ns/a"}},
+           {"going, and nothing is left", going, "ours", false, "",
+            {R"(set the finalizers of Lamp ns/desk ["x"])"}},
+           {"going, and what was made once goes with it", going, "ours", false, "once",
+            {R"(set the finalizers of Lamp ns/desk ["x"])"}},
+           {"going, and what others made for it goes with it", going, "ours", false, "unmarked",
+            {R"(set the finalizers of Lamp ns/desk ["x"])"}},
+           {"going without one", format(R"({{"metadata":{{{},"finalizers":["x"]}}}})", deleting),
+            "ours", false, "", {}}}) {
+    Cluster cluster;
+    cluster.object = desk(c.object);
+    cluster.plan.finalizer = c.finalizer;
+    cluster.plan.foreign_finalizers = {"old"};
+    if (c.child_wanted) cluster.plan.children = {configMap("a")};
+    if (!c.child.empty()) {
+      json::Value child = finished(configMap("a"), kDesk, desk());
+      json::Object& metadata = child.make("metadata").makeObject();
+      if (c.child == "unmarked") {
+        metadata.erase("annotations");
+        metadata.erase("labels");
+      } else {
+        child.make("metadata").make("annotations").make(kApplied) = c.child;
+      }
+      cluster.there[{kConfigMaps, {"ns", "a"}}] = child;
+    }
+    std::vector<std::string> texts;
+    for (const Write& write : cluster.reconcile())
+      texts.push_back(write.op == Write::Op::Finalizers
+                          ? write.text() + " " + json::write(write.object)
+                          : write.text());
+    EXPECT_EQ(texts, c.then) << c.what;
+  }
+}
+
+// ---- Status
+
+const std::vector<std::string> kTypes{"Accepted", "Ready"};
+const Time kNow = *parseTime("2026-01-01T00:00:00Z");
+
+Plan lit(bool ready = true) {
+  Plan plan;
+  plan.status.set("bulbs", 2);
+  plan.condition("Accepted", true, "Valid");
+  plan.condition("Ready", ready, ready ? "Lit" : "Dark");
+  return plan;
+}
+
+// The object as it is when the plan's status has been written.
+json::Value withStatus(const Plan& plan, Time at) {
+  json::Value object = desk();
+  object.make("status") = wantedStatus(object, plan, at);
+  return object;
+}
+
+TEST(Status, IsWrittenOnceAndThenQuiet) {
+  auto write = reconcileStatus(kDesk, desk(), lit(), kTypes, kNow);
+  ASSERT_TRUE(write);
+  EXPECT_EQ(write->uid, "u1");
+  EXPECT_EQ(json::write(write->object["status"]),
+            R"({"bulbs":2,"conditions":[)"
+            R"({"lastTransitionTime":"2026-01-01T00:00:00Z","message":"","observedGeneration":4,)"
+            R"("reason":"Valid","status":"True","type":"Accepted"},)"
+            R"({"lastTransitionTime":"2026-01-01T00:00:00Z","message":"","observedGeneration":4,)"
+            R"("reason":"Lit","status":"True","type":"Ready"}],"observedGeneration":4})");
+  EXPECT_FALSE(reconcileStatus(kDesk, withStatus(lit(), kNow), lit(), kTypes, kNow + 1h));
+}
+
+TEST(Status, DifferencesAreSeen) {
+  struct Case {
+    std::string_view what;
+    Function<void(json::Value& object, Plan& plan)> change;
+    bool written;
+  };
+  std::vector<Case> cases;
+  cases.push_back({"nothing", [](json::Value&, Plan&) {}, false});
+  cases.push_back({"a field", [](json::Value&, Plan& p) { p.status.set("bulbs", 3); }, true});
+  cases.push_back({"a field less", [](json::Value&, Plan& p) { p.status.erase("bulbs"); }, true});
+  cases.push_back({"a generation",
+                   [](json::Value& o, Plan&) { o.make("metadata").make("generation") = 5; }, true});
+  cases.push_back({"a condition's mind", [](json::Value&, Plan& p) { p = lit(false); }, true});
+  cases.push_back({"a message",
+                   [](json::Value&, Plan& p) { p.conditions[0].message = "well"; }, true});
+  cases.push_back({"a condition of ours less",
+                   [](json::Value&, Plan& p) { p.conditions.pop_back(); }, true});
+  cases.push_back({"a foreign condition",
+                   [](json::Value& o, Plan&) {
+                     json::Array& list = o.make("status").make("conditions").makeArray();
+                     list.insert(list.begin(), parsed(R"({"type":"Theirs","status":"True"})"));
+                   },
+                   false});
+  cases.push_back({"another order",
+                   [](json::Value& o, Plan&) {
+                     json::Array& list = o.make("status").make("conditions").makeArray();
+                     std::swap(list[0], list[1]);
+                   },
+                   false});
+  for (const Case& c : cases) {
+    Plan plan = lit();
+    json::Value object = withStatus(plan, kNow);
+    c.change(object, plan);
+    auto write = reconcileStatus(kDesk, object, plan, kTypes, kNow + 1h);
+    EXPECT_EQ(write.has_value(), c.written) << c.what;
+    if (!write) continue;
+    for (const json::Value& condition : write->object["status"]["conditions"].array())
+      EXPECT_NE(condition["type"].string(), "Theirs");
+  }
+}
+
+TEST(Status, ATimeStaysUntilTheConditionChangesItsMind) {
+  json::Value object = withStatus(lit(), kNow);
+  Plan plan = lit(false);
+  plan.conditions[0].reason = "StillValid";
+  json::Value conditions = wantedStatus(object, plan, kNow + 1h)["conditions"];
+  EXPECT_EQ(conditions.at(0)["lastTransitionTime"].string(), "2026-01-01T00:00:00Z");
+  EXPECT_EQ(conditions.at(0)["reason"].string(), "StillValid");
+  EXPECT_EQ(conditions.at(1)["lastTransitionTime"].string(), "2026-01-01T01:00:00Z");
+}
+
+TEST(Status, EachConditionOnce) {
+  Plan plan;
+  plan.condition("Accepted", false, "NameConflict", "one");
+  plan.condition("Accepted", false, "ChildRejected", "two");
+  json::Value conditions = wantedStatus(desk(), plan, kNow)["conditions"];
+  ASSERT_EQ(conditions.array().size(), 1u) << "a server refuses a second one";
+  EXPECT_EQ(conditions.at(0)["reason"].string(), "NameConflict");
+}
+
+TEST(Status, TransitionsAreTold) {
+  json::Value object = withStatus(lit(), kNow);
+  EXPECT_THAT(transitions(desk(), object["status"]), IsEmpty()) << "the first says nothing new";
+  EXPECT_THAT(transitions(object, wantedStatus(object, lit(), kNow + 1h)), IsEmpty());
+  Plan dark = lit(false);
+  dark.conditions[1].message = "no bulbs";
+  auto events = transitions(object, wantedStatus(object, dark, kNow + 1h));
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].id, "Ready False 2026-01-01T01:00:00Z");
+  EXPECT_TRUE(events[0].warning);
+  EXPECT_EQ(events[0].reason, "Dark");
+  EXPECT_EQ(events[0].message, "no bulbs");
+  object = withStatus(dark, kNow);
+  EXPECT_FALSE(transitions(object, wantedStatus(object, lit(), kNow + 1h)).at(0).warning);
+}
+
+// ---- Field ownership
+
+TEST(TakenOver, OnlyWhatIsOursOrOfThoseBeforeUs) {
+  auto entry = [](std::string_view manager, std::string_view operation, std::string_view fields,
+                  std::string_view subresource = "") {
+    json::Value entry = json::Object{{"manager", manager},
+                                     {"operation", operation},
+                                     {"apiVersion", "v1"},
+                                     {"fieldsType", "FieldsV1"},
+                                     {"fieldsV1", parsed(fields)}};
+    if (!subresource.empty()) entry.make("subresource") = subresource;
+    return entry;
+  };
+  struct Case {
+    std::string_view what;
+    json::Array before;
+    std::vector<std::string> after;  // empty: they are as they must be
+  };
+  for (const Case& c : std::vector<Case>{
+           {"nothing of ours", {entry("kubectl", "Update", R"({"f:a":{}})")}, {}},
+           {"applied already",
+            {entry("cadre", "Apply", R"({"f:a":{}})"), entry("kubectl", "Update", "{}")},
+            {}},
+           {"a POST of ours",
+            {entry("cadre", "Update", R"({"f:a":{}})"), entry("kubectl", "Update", R"({"f:b":{}})")},
+            {R"(cadre Apply {"f:a":{}})", R"(kubectl Update {"f:b":{}})"}},
+           {"both, and who was here before us",
+            {entry("old", "Update", R"({"f:d":{"f:x":{},"k:{}":{".":{}}}})"),
+             entry("cadre", "Apply", R"({"f:d":{"f:y":{}}})"),
+             entry("cadre", "Update", R"({"f:a":{}})")},
+            {R"(cadre Apply {"f:a":{},"f:d":{"f:x":{},"f:y":{},"k:{}":{".":{}}}})"}},
+           {"the status is another matter",
+            {entry("old", "Update", R"({"f:status":{}})", "status"),
+             entry("cadre", "Update", R"({"f:a":{}})")},
+            {R"(cadre Apply {"f:a":{}})", R"(old Update {"f:status":{}})"}}}) {
+    auto fields = takenOver(c.before, {"old"});
+    std::vector<std::string> after;
+    if (fields)
+      for (const json::Value& one : fields->array())
+        after.push_back(format("{} {} {}", one["manager"].string(), one["operation"].string(),
+                               json::write(one["fieldsV1"])));
+    EXPECT_EQ(after, c.after) << c.what;
+  }
+}
+
+}  // namespace
+}  // namespace cadre::engine
