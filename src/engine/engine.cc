@@ -275,12 +275,14 @@ void Engine::changed(Known& known, const Table::Change& change) {
   for (const auto& [index, value] : change.at) {
     auto readers = list_readers_.find({ref.resource, std::string(index), value});
     if (readers == list_readers_.end()) continue;
+    bool is_member = known.table.contains(ref.key, index, value);
     wake(readers->second, [&](const Read& read) {
-      if (read.what != Read::What::List || read.ref.resource != ref.resource) return false;
+      if (read.what != Read::What::List || read.ref.resource != ref.resource ||
+          read.index != index || read.value != value)
+        return false;
       auto member = read.members.find(ref.key);
       std::uint64_t before = member == read.members.end() ? 0 : member->second;
-      return before != (change.object ? hashOf(read.view, *change.object) : 0) ||
-             member == read.members.end();
+      return before != (is_member ? hashOf(read.view, *change.object) : 0);
     });
   }
 }
@@ -446,7 +448,9 @@ void Engine::settle(const Ref& ref, const json::Value& object, const Plan& plan,
     } else if (write.op == Write::Op::Create && entry.strangers.contains(write.ref) &&
                named(*known_.at(write.ref.resource), write.ref.key).state() == State::NotYet) {
       waiting_.insert(ref);
-    } else if (failure == entry.failures.end() || failure->second.retry_at <= now) {
+    } else if (failure != entry.failures.end() && failure->second.retry_at > now) {
+      queue_.addAfter(ref, failure->second.retry_at - now);  // another run may have taken its timer
+    } else {
       sent.push_back(std::move(write));
     }
   }
@@ -460,9 +464,11 @@ void Engine::settle(const Ref& ref, const json::Value& object, const Plan& plan,
                                   client_.scheduler().clock().now());
     for (const Event& event : plan.events)
       if (entry.told.insert(event.id).second) tell(ref, object, event);
-    if (!status || kube::isDeleting(object) ||
-        (failure != entry.failures.end() && failure->second.retry_at > now))
+    if (!status || kube::isDeleting(object)) return queue_.done(ref);
+    if (failure != entry.failures.end() && failure->second.retry_at > now) {
+      queue_.addAfter(ref, failure->second.retry_at - now);
       return queue_.done(ref);
+    }
     sent.push_back(*std::move(status));
     entry.writes_status = true;
     entry.seen_version.clear();
@@ -470,7 +476,10 @@ void Engine::settle(const Ref& ref, const json::Value& object, const Plan& plan,
   if (!mayWrite()) return queue_.done(ref);
   ++running_;
   entry.running = true;
-  for (Write& write : sent) send(ref, object, std::move(write));
+  for (Write& write : sent) {
+    if (!mayWrite()) return;  // time passes while we send
+    send(ref, object, std::move(write));
+  }
 }
 
 bool Engine::childrenKnown() const {

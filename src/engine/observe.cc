@@ -20,11 +20,10 @@ Observer::Observer(Scheduler& scheduler, Random& random, std::vector<Observation
 }
 
 Fact Observer::ask(const Observation& observation) {
+  auto how = classes_.find(observation.what);
+  if (how == classes_.end()) return {.error = format("nobody can look at {}", observation.what)};
   std::shared_ptr<Look>& look = looks_[observation.key()];
   if (!look) {
-    auto how = classes_.find(observation.what);
-    if (how == classes_.end())
-      return {.error = format("nobody can look at {}", observation.what)};
     look = std::make_shared<Look>(observation, &how->second,
                                   Backoff(how->second.backoff, random_));
     queue(look);
@@ -34,7 +33,7 @@ Fact Observer::ask(const Observation& observation) {
 
 void Observer::forget(const std::string& key) {
   auto found = looks_.find(key);
-  if (found == looks_.end() || !found->second) return;
+  if (found == looks_.end()) return;
   std::shared_ptr<Look> look = found->second;
   looks_.erase(found);
   if (look->running) finish(look, Error{.code = Code::Cancelled, .message = "nobody asks"});

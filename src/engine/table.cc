@@ -108,14 +108,24 @@ std::optional<json::Value> Table::find(const kube::ObjectKey& key) const {
   return packer_.unpack(held->second.object);
 }
 
-std::vector<kube::ObjectKey> Table::keys(std::string_view index, const std::string& value) const {
+const std::set<kube::ObjectKey>& Table::at(std::string_view index, const std::string& value) const {
+  static const std::set<kube::ObjectKey> kNone;
   for (std::size_t i = 0; i < indexes_.size(); ++i) {
     if (indexes_[i].name != index) continue;
     auto found = found_[i].find(value);
-    if (found == found_[i].end()) return {};
-    return {found->second.begin(), found->second.end()};
+    return found == found_[i].end() ? kNone : found->second;
   }
-  return {};
+  return kNone;
+}
+
+std::vector<kube::ObjectKey> Table::keys(std::string_view index, const std::string& value) const {
+  const std::set<kube::ObjectKey>& found = at(index, value);
+  return {found.begin(), found.end()};
+}
+
+bool Table::contains(const kube::ObjectKey& key, std::string_view index,
+                     const std::string& value) const {
+  return at(index, value).contains(key);
 }
 
 std::vector<kube::ObjectKey> Table::keys() const {

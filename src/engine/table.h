@@ -37,6 +37,7 @@ class Table {
   void drop(const kube::ObjectKey& key);
 
   bool contains(const kube::ObjectKey& key) const { return objects_.contains(key); }
+  bool contains(const kube::ObjectKey& key, std::string_view index, const std::string& value) const;
   std::optional<json::Value> find(const kube::ObjectKey& key) const;
   std::vector<kube::ObjectKey> keys(std::string_view index, const std::string& value) const;
   std::vector<kube::ObjectKey> keys() const;
@@ -51,6 +52,7 @@ class Table {
   };
   using Objects = std::map<kube::ObjectKey, Held>;
 
+  const std::set<kube::ObjectKey>& at(std::string_view index, const std::string& value) const;
   void erase(Objects::iterator held);
   void told(const json::Value& object);
   void leave(const kube::ObjectKey& key, Held& held, Change& change);

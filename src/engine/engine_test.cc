@@ -1,0 +1,250 @@
+// The engine under a virtual clock, against an API server whose every answer is written here.
+#include "engine/engine.h"
+
+#include "base/format.h"
+#include "json/parse.h"
+#include "json/patch.h"
+#include "json/write.h"
+#include "kube/testing/fake_transport.h"
+
+namespace cadre::engine {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+const kube::Resource kLamps{.group = "test", .version = "v1", .plural = "lamps", .kind = "Lamp"};
+const kube::Resource kConfigMaps{.version = "v1", .plural = "configmaps", .kind = "ConfigMap"};
+const kube::Resource kSecrets{.version = "v1", .plural = "secrets", .kind = "Secret"};
+
+std::vector<std::string> rooms(const json::Value& object) {
+  return {std::string(kube::label(object, "room"))};
+}
+const Index kByRoom{"room", rooms};
+json::Value colorOf(const json::Value& object) { return object["data"]["color"]; }
+
+json::Value object(std::string_view name, int version, std::string_view more = "{}") {
+  return json::applyMergePatch(
+      json::Object{{"metadata", json::Object{{"name", name},
+                                             {"namespace", "ns"},
+                                             {"uid", format("uid-{}", name)},
+                                             {"generation", 1},
+                                             {"resourceVersion", format("{}", version)}}}},
+      *json::parse(more));
+}
+
+struct Fixture : kube::FakeApi {
+  using Sent = kube::FakeTransport::Sent;
+  Random random{1};
+  Metrics metrics;
+  int runs = 0;
+  int writes_left = 1000;  // until the lease is lost
+  Function<Plan(const json::Value&, World&)> plan = [](const json::Value&, World&) {
+    return Plan();
+  };
+  int version = 100;
+  std::size_t seen = 0;  // of the requests
+  std::unique_ptr<Engine> engine;
+
+  void start() {
+    EngineOptions options;
+    options.kinds.push_back({.resource = kLamps,
+                             .plan =
+                                 [this](const json::Value& object, World& world) {
+                                   ++runs;
+                                   return plan(object, world);
+                                 },
+                             .conditions = {"Ready"}});
+    options.scopes = {{.resource = kConfigMaps, .indexes = {kByRoom}}, {.resource = kSecrets}};
+    options.backoff = {.first = 200ms, .limit = 1min, .factor = 2, .jitter = 0};
+    options.hash_secret = [](std::string_view value) { return format("hash of {}", value); };
+    options.still_leads = [this] { return writes_left-- >= 0; };
+    options.metrics = &metrics;
+    engine = std::make_unique<Engine>(*client, random, std::move(options));
+    engine->lead(true);
+    scheduler.runReady();
+  }
+  // Each kind's watch.
+  Sent& watch(const kube::Resource& resource) {
+    for (auto& sent : watches->sent)
+      if (!sent->dropped && sent->request.target.starts_with(resource.path() + "?")) return *sent;
+    ADD_FAILURE() << "nobody watches " << resource.kind;
+    return *watches->sent.at(0);
+  }
+  void tell(const kube::Resource& resource, std::string_view type, const json::Value& object) {
+    watch(resource).data(
+        json::write(json::Object{{"type", type}, {"object", object}}) + "\n");
+    scheduler.runReady();
+  }
+  void sync(const std::vector<json::Value>& lamps, const std::vector<json::Value>& maps = {}) {
+    for (const kube::Resource& resource : {kLamps, kConfigMaps, kSecrets}) {
+      watch(resource).head(200);
+      for (const json::Value& one : resource == kLamps ? lamps : maps)
+        if (resource != kSecrets) tell(resource, "ADDED", one);
+      tell(resource, "BOOKMARK",
+           *json::parse(R"({"metadata":{"resourceVersion":"90",
+             "annotations":{"k8s.io/initial-events-end":"true"}}})"));
+    }
+    ASSERT_TRUE(engine->synced());
+  }
+  // What was sent since the last time, as "POST configmaps" or "PATCH lamps/status".
+  std::vector<std::string> said() {
+    std::vector<std::string> lines;
+    for (; seen < requests->sent.size(); ++seen) {
+      const net::HttpRequest& request = requests->sent[seen]->request;
+      std::string path = request.target.substr(0, request.target.find('?'));
+      lines.push_back(format("{} {}", request.method, path.substr(path.find("/ns/") + 4)));
+    }
+    return lines;
+  }
+  Sent& last(std::size_t back = 0) {
+    return *requests->sent.at(requests->sent.size() - 1 - back);
+  }
+  // What a server makes of it.
+  void accept(Sent& sent) {
+    json::Value made = *json::parse(sent.request.body);
+    std::string name(kube::name(made));
+    made.make("metadata").make("uid") = "uid-" + name;
+    made.make("metadata").make("resourceVersion") = format("{}", ++version);
+    sent.answer(sent.request.method == "POST" ? 201 : 200, json::write(made));
+    scheduler.runReady();
+  }
+  void refuse(Sent& sent, int code, std::string_view reason) {
+    sent.answer(code, format(R"({{"kind":"Status","status":"Failure","reason":"{}","code":{}}})",
+                             reason, code));
+    scheduler.runReady();
+  }
+  void acceptAll() {
+    for (std::size_t at = seen; at < requests->sent.size(); ++at)
+      if (!requests->sent[at]->dropped) accept(*requests->sent[at]);
+  }
+};
+
+Plan withMaps(std::vector<std::string> names) {
+  Plan plan;
+  for (const std::string& name : names)
+    plan.child(kConfigMaps,
+               json::Object{{"metadata", json::Object{{"name", name}, {"namespace", "ns"}}}});
+  return plan;
+}
+
+TEST(Engine, AWriteThatFailedIsTriedAgainWhateverComesBetween) {
+  Fixture f;
+  f.plan = [](const json::Value&, World&) { return withMaps({"a", "b"}); };
+  f.start();
+  f.sync({object("desk", 10)});
+  EXPECT_THAT(f.said(), ElementsAre("POST configmaps", "POST configmaps"));
+  f.refuse(f.last(1), 500, "InternalError");
+  f.accept(f.last());  // which runs the plan again, long before the other's time
+  EXPECT_THAT(f.said(), ElementsAre("PATCH lamps/desk/status"));
+  f.accept(f.last());
+  f.tell(kLamps, "MODIFIED", object("desk", 200));
+  f.acceptAll();
+  f.said();
+  f.scheduler.advance(1s);
+  EXPECT_THAT(f.said(), ElementsAre("POST configmaps"));
+}
+
+TEST(Engine, AStatusThatFailedIsTriedAgainWhateverComesBetween) {
+  Fixture f;
+  f.start();
+  f.sync({object("desk", 10)});
+  EXPECT_THAT(f.said(), ElementsAre("PATCH lamps/desk/status"));
+  f.refuse(f.last(), 500, "InternalError");
+  f.tell(kLamps, "MODIFIED", object("desk", 200));
+  EXPECT_THAT(f.said(), IsEmpty()) << "not before its time";
+  f.scheduler.advance(1s);
+  EXPECT_THAT(f.said(), ElementsAre("PATCH lamps/desk/status"));
+}
+
+TEST(Engine, AListIsReadAgainWhenItsMembersChange) {
+  struct Case {
+    std::string_view what, labels, data;
+    bool runs;
+  };
+  for (const Case& c :
+       {Case{"what the view shows", R"({"room":"hall"})", R"({"color":"blue"})", true},
+        Case{"what it does not show", R"({"room":"hall","x":"y"})", R"({"color":"red"})", false},
+        Case{"it left", R"({"room":"kitchen"})", R"({"color":"red"})", true}}) {
+    Fixture f;
+    f.plan = [](const json::Value&, World& world) {
+      Plan plan;
+      plan.status.set("maps", world.list(kConfigMaps, kByRoom, "hall", {"color", colorOf}).size());
+      world.list(kConfigMaps, kByRoom, "cellar", {"color", colorOf});
+      return plan;
+    };
+    f.start();
+    json::Value map =
+        object("m", 11, R"({"metadata":{"labels":{"room":"hall"}},"data":{"color":"red"}})");
+    f.sync({object("desk", 10)}, {map});
+    f.acceptAll();
+    int runs = f.runs;
+    f.tell(kConfigMaps, "MODIFIED",
+           object("m", 20, format(R"({{"metadata":{{"labels":{}}},"data":{}}})", c.labels, c.data)));
+    EXPECT_EQ(f.runs - runs, c.runs ? 1 : 0) << c.what;
+  }
+}
+
+TEST(Engine, ASecretThatIsAsWantedIsNotWritten) {
+  Fixture f;
+  f.plan = [](const json::Value&, World&) {
+    Plan plan;
+    plan.child(kSecrets, *json::parse(R"({"metadata":{"name":"s","namespace":"ns"},
+      "data":{"key":"c2VzYW1l"}})"));
+    return plan;
+  };
+  f.start();
+  f.sync({object("desk", 10)});
+  EXPECT_THAT(f.said(), ElementsAre("POST secrets"));
+  f.accept(f.last());
+  EXPECT_THAT(f.said(), ElementsAre("PATCH lamps/desk/status"));
+  f.accept(f.last());
+  EXPECT_THAT(f.said(), IsEmpty());
+  EXPECT_EQ((*f.engine->objectOf({kSecrets, {"ns", "s"}}))["data"]["key"].string(),
+            "hash of c2VzYW1l");
+}
+
+TEST(Engine, NothingIsSentOnceTheLeaseIsFoundToBeLost) {
+  Fixture f;
+  f.plan = [](const json::Value&, World&) { return withMaps({"a", "b", "c", "d"}); };
+  f.start();
+  f.sync({});
+  f.writes_left = 2;  // then its time is over, while the others are being sent
+  f.tell(kLamps, "ADDED", object("desk", 10));
+  EXPECT_THAT(f.said(), IsEmpty()) << "what waits for its turn is given up, too";
+  EXPECT_FALSE(f.engine->leads());
+  EXPECT_TRUE(f.engine->idle());
+}
+
+TEST(Engine, GivesUpWhatIsUnderWayWhenItNoLongerLeads) {
+  Fixture f;
+  f.plan = [](const json::Value&, World&) { return withMaps({"a", "b"}); };
+  f.start();
+  f.sync({object("desk", 10)});
+  f.engine->lead(false);
+  EXPECT_TRUE(f.last().dropped);
+  EXPECT_TRUE(f.last(1).dropped);
+  EXPECT_TRUE(f.engine->idle());
+  f.said();
+  f.tell(kLamps, "MODIFIED", object("desk", 20));
+  EXPECT_THAT(f.said(), IsEmpty());
+}
+
+TEST(Engine, AnAnswerThatComesAfterTheEndBringsNothingBack) {
+  Fixture f;
+  f.plan = [](const json::Value&, World&) { return withMaps({"a"}); };
+  f.start();
+  f.sync({object("desk", 10)});
+  Fixture::Sent& post = f.last();
+  json::Value made = *json::parse(post.request.body);
+  made.make("metadata").make("resourceVersion") = "101";
+  f.tell(kConfigMaps, "ADDED", made);
+  made.make("metadata").make("resourceVersion") = "102";
+  f.tell(kConfigMaps, "DELETED", made);
+  f.accept(post);
+  EXPECT_FALSE(f.engine->objectOf({kConfigMaps, {"ns", "a"}}));
+  EXPECT_THAT(f.said(), ElementsAre("POST configmaps", "POST configmaps")) << "and it is made anew";
+}
+
+}  // namespace
+}  // namespace cadre::engine
