@@ -14,6 +14,17 @@ namespace {
 constexpr std::size_t kMaxTelling = 100;  // events at a time; more are dropped, as everywhere
 const kube::Resource kEvents{"", "v1", "events", "Event"};
 
+struct Counted {
+  Write::Op op;
+  const char* name;
+  bool of_children;  // else of the object itself
+};
+constexpr Counted kCounted[] = {{Write::Op::Create, "create", true},
+                                {Write::Op::Apply, "apply", true},
+                                {Write::Op::Delete, "delete", true},
+                                {Write::Op::Finalizers, "finalizers", false},
+                                {Write::Op::Status, "status", false}};
+
 bool isSecret(const kube::Resource& resource) {
   return resource.group.empty() && resource.kind == "Secret";
 }
@@ -48,6 +59,8 @@ struct Engine::Known {
   Table table;
   std::vector<std::unique_ptr<Feed>> feeds;
   std::map<kube::ObjectKey, std::unique_ptr<Known>> named;  // single objects, each by itself
+  std::map<Write::Op, Counter*> writes;
+  Counter* differences_accepted = nullptr;
 
   State state() const {
     State state = State::Known;
@@ -83,6 +96,8 @@ struct Engine::Entry {
   std::string seen_version;       // what came while it was under way
   std::set<std::string> told;
   bool running = false;
+  bool failed = false;  // one of the trials of this run
+  bool due = false;     // it runs again at a time
 };
 
 // A write under way.
@@ -110,7 +125,7 @@ Engine::Engine(kube::Client& client, Random& random, EngineOptions options)
           work_queued_ = false;
           work();
         });
-      }) {
+      }, makeMeters()) {
   for (const Served& kind : options_.kinds) {
     served_[kind.resource] = &kind;
     know({.resource = kind.resource, .which = Scope::Which::All, .indexes = kind.indexes}, true);
@@ -120,12 +135,36 @@ Engine::Engine(kube::Client& client, Random& random, EngineOptions options)
 
 Engine::~Engine() = default;
 
+// Kinds of the same name in different groups are counted together.
+Queue::Meters Engine::makeMeters() {
+  Queue::Meters meters;
+  if (!options_.metrics) return meters;
+  for (const Served& kind : options_.kinds) {
+    std::string controller = lower(kind.resource.kind);
+    std::unique_ptr<Meter>& meter = meters_[controller];
+    if (!meter)
+      meter = std::make_unique<Meter>(*options_.metrics, controller, options_.writes_in_flight);
+    meters[kind.resource] = meter.get();
+  }
+  return meters;
+}
+
 // ---- What is known of the cluster
 
 void Engine::know(Scope scope, bool has_plans) {
   if (known_.contains(scope.resource)) return;
   scope.indexes.push_back(kByOwner);
   Known& known = *(known_[scope.resource] = std::make_unique<Known>(*this, scope, has_plans));
+  if (options_.metrics) {
+    const std::string& kind = scope.resource.kind;
+    for (const auto& [op, name, of_children] : kCounted)
+      if (has_plans || of_children)
+        known.writes[op] = &options_.metrics->counter("cadre_writes_total", "Writes that were sent.",
+                                                      {{"kind", kind}, {"op", name}});
+    known.differences_accepted = &options_.metrics->counter(
+        "cadre_differences_accepted_total",
+        "How often the server made something else of what was applied.", {{"kind", kind}});
+  }
   if (scope.which == Scope::Which::None) return;
   std::string labels =
       scope.which == Scope::Which::Ours ? format("{}={}", kManagedBy, kManager) : "";
@@ -403,20 +442,35 @@ void Engine::run(const Ref& ref) {
   auto object = known_.at(ref.resource)->table.find(ref.key);
   // What is going and asks nothing of us is left to go.
   if (!object || (kube::isDeleting(*object) && kube::finalizers(*object).empty()))
-    return queue_.done(ref);
+    return done(ref);
   Entry& entry = entries_[ref];
   World world(*this, client_.scheduler().clock().now(), troublesOf(entry));
   Plan plan = served_.at(ref.resource)->plan(*object, world);
   subscribe(ref, world.takeReads());
-  if (world.dueTime())
+  entry.due = world.dueTime().has_value();
+  if (entry.due)
     queue_.addAfter(ref, *world.dueTime() - client_.scheduler().clock().now());
   if (!world.complete() || !childrenKnown()) {
     waiting_.insert(ref);
-    return queue_.done(ref);
+    return done(ref, Meter::Outcome::Requeue);
   }
   waiting_.erase(ref);
-  if (!leads_) return queue_.done(ref);
+  if (!leads_) return done(ref);
   settle(ref, *object, plan, world.troubles());
+}
+
+void Engine::done(const Ref& ref, Meter::Outcome outcome) {
+  if (options_.metrics) {
+    if (auto entry = entries_.find(ref); entry != entries_.end()) {
+      if (std::exchange(entry->second.failed, false)) {
+        outcome = Meter::Outcome::Error;
+      } else if (entry->second.due && outcome == Meter::Outcome::Success) {
+        outcome = Meter::Outcome::RequeueAfter;
+      }
+    }
+    meters_.at(lower(ref.resource.kind))->reconciled(outcome);
+  }
+  queue_.done(ref);
 }
 
 // Sends what has to be sent; when there is nothing for the children, the status.
@@ -456,7 +510,7 @@ void Engine::settle(const Ref& ref, const json::Value& object, const Plan& plan,
   }
   if (troublesOf(entry) != troubles) {  // the plan has seen others
     queue_.add(ref);
-    return queue_.done(ref);
+    return done(ref);
   }
   if (sent.empty()) {
     auto failure = entry.failures.find(ref);
@@ -464,16 +518,16 @@ void Engine::settle(const Ref& ref, const json::Value& object, const Plan& plan,
                                   client_.scheduler().clock().now());
     for (const Event& event : plan.events)
       if (entry.told.insert(event.id).second) tell(ref, object, event);
-    if (!status || kube::isDeleting(object)) return queue_.done(ref);
+    if (!status || kube::isDeleting(object)) return done(ref);
     if (failure != entry.failures.end() && failure->second.retry_at > now) {
       queue_.addAfter(ref, failure->second.retry_at - now);
-      return queue_.done(ref);
+      return done(ref);
     }
     sent.push_back(*std::move(status));
     entry.writes_status = true;
     entry.seen_version.clear();
   }
-  if (!mayWrite()) return queue_.done(ref);
+  if (!mayWrite()) return done(ref);
   ++running_;
   entry.running = true;
   for (Write& write : sent) {
@@ -568,6 +622,10 @@ void Engine::send(const Ref& ref, const json::Value& object, Write write) {
     trial->events = transitions(object, trial->write.object["status"]);
   entries_.at(ref).trials.push_back(trial);
   ++in_flight_;
+  if (auto known = known_.find(trial->write.ref.resource); known != known_.end())
+    if (auto counter = known->second->writes.find(trial->write.op);
+        counter != known->second->writes.end())
+      counter->second->add();
   switch (trial->write.op) {
     case Write::Op::Create: return sendCreate(trial);
     case Write::Op::Apply: return trial->write.take_over ? takeOver(trial) : sendApply(trial);
@@ -705,6 +763,7 @@ void Engine::succeeded(const std::shared_ptr<Trial>& trial, const json::Value& a
       // The server, or who stands before it, wants it otherwise. Not fought over.
       entry.accepted[write.ref] = {std::string(wantedHash(write.object)),
                                    contentHash(admitted(write.ref.resource, answer))};
+      if (Counter* counter = known_.at(write.ref.resource)->differences_accepted) counter->add();
       logger_.warn("the server changed what was applied",
                    {{"object", write.ref.text()}, {"for", trial->owner.text()}});
     }
@@ -727,6 +786,8 @@ void Engine::failed(const std::shared_ptr<Trial>& trial, const Error& error) {
     failure.message = error.text();
     entry.changed_children = true;  // the plan looks again, and tells
   }
+  entry.failed = true;
+  if (options_.metrics) meters_.at(lower(trial->owner.resource.kind))->retried();
   logger_.warn("writing failed; trying again", {{"what", write.text()},
                                                 {"for", trial->owner.text()},
                                                 {"error", error.text()},
@@ -749,7 +810,7 @@ void Engine::ended(const std::shared_ptr<Trial>& trial) {
     if (std::exchange(entry.writes_status, false))
       again |= !entry.seen_version.empty() && entry.seen_version != entry.own_version;
     if (again) queue_.add(ref);
-    queue_.done(ref);
+    done(ref);
   }
   if (queue_.depth() > 0) work();
 }

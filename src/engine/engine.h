@@ -76,6 +76,8 @@ class Engine final : private Source {
   bool synced() const;
   // Nothing waits, runs or is under way.
   bool idle() const { return queue_.depth() == 0 && running_ == 0; }
+  // Brings the metrics that grow with time up to date. Before they are read.
+  void measure() const { queue_.measure(); }
   // What is in the way of watching, per kind; empty when all is well.
   std::map<std::string, std::string> troubles() const;
 
@@ -105,6 +107,7 @@ class Engine final : private Source {
                                     const std::string& value) override;
   Fact observe(const Observation& observation) override;
 
+  Queue::Meters makeMeters();
   void know(Scope scope, bool has_plans);
   void feed(Known& known, kube::Selection select);
   Known& named(Known& known, const kube::ObjectKey& key);
@@ -127,6 +130,7 @@ class Engine final : private Source {
   std::vector<Trouble> troublesOf(const Entry& entry) const;
   Observed observed(const Entry* entry);
 
+  void done(const Ref& ref, Meter::Outcome outcome = Meter::Outcome::Success);
   bool mayWrite();
   void send(const Ref& ref, const json::Value& object, Write write);
   void sendCreate(const std::shared_ptr<Trial>& trial);
@@ -157,6 +161,7 @@ class Engine final : private Source {
   std::map<std::string, std::set<Ref>> fact_readers_;
 
   Observer observer_;
+  std::map<std::string, std::unique_ptr<Meter>> meters_;  // by controller
   Queue queue_;
   Pending working_;
   bool work_queued_ = false;

@@ -2,6 +2,7 @@
 #include "engine/engine.h"
 
 #include "base/format.h"
+#include "base/strings.h"
 #include "json/parse.h"
 #include "json/patch.h"
 #include "json/write.h"
@@ -11,7 +12,9 @@ namespace cadre::engine {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 const kube::Resource kLamps{.group = "test", .version = "v1", .plural = "lamps", .kind = "Lamp"};
 const kube::Resource kConfigMaps{.version = "v1", .plural = "configmaps", .kind = "ConfigMap"};
@@ -105,6 +108,7 @@ struct Fixture : kube::FakeApi {
     json::Value made = *json::parse(sent.request.body);
     std::string name(kube::name(made));
     made.make("metadata").make("uid") = "uid-" + name;
+    made.make("metadata").make("generation") = 1;
     made.make("metadata").make("resourceVersion") = format("{}", ++version);
     sent.answer(sent.request.method == "POST" ? 201 : 200, json::write(made));
     scheduler.runReady();
@@ -244,6 +248,59 @@ TEST(Engine, AnAnswerThatComesAfterTheEndBringsNothingBack) {
   f.accept(post);
   EXPECT_FALSE(f.engine->objectOf({kConfigMaps, {"ns", "a"}}));
   EXPECT_THAT(f.said(), ElementsAre("POST configmaps", "POST configmaps")) << "and it is made anew";
+}
+
+TEST(Engine, CountsUnderTheNamesThatDashboardsKnow) {
+  Fixture f;
+  f.plan = [](const json::Value&, World&) { return withMaps({"a", "b"}); };
+  f.start();
+  // The lines of these names that do not say 0.
+  auto shown = [&](std::string_view prefix) {
+    f.engine->measure();
+    std::vector<std::string> lines;
+    std::string text = f.metrics.text();
+    for (std::string_view line : split(text, '\n'))
+      if (line.starts_with(prefix) && !line.ends_with(" 0") &&
+          line.find("_bucket") == std::string_view::npos)
+        lines.emplace_back(line);
+    return lines;
+  };
+  std::string text = f.metrics.text();
+  for (std::string_view series :
+       {R"(controller_runtime_reconcile_total{controller="lamp",result="requeue_after"} 0)",
+        R"(controller_runtime_reconcile_errors_total{controller="lamp"} 0)",
+        R"(controller_runtime_max_concurrent_reconciles{controller="lamp"} 32)",
+        R"(controller_runtime_reconcile_time_seconds_count{controller="lamp"} 0)",
+        R"(workqueue_depth{name="lamp"} 0)", R"(workqueue_retries_total{name="lamp"} 0)",
+        R"(cadre_writes_total{kind="ConfigMap",op="create"} 0)",
+        R"(cadre_writes_total{kind="Lamp",op="status"} 0)",
+        R"(cadre_differences_accepted_total{kind="ConfigMap"} 0)"})
+    EXPECT_THAT(text, HasSubstr(series)) << "from the start";
+  EXPECT_THAT(text, Not(HasSubstr(R"(kind="ConfigMap",op="status")")));
+
+  f.sync({object("desk", 10)});
+  f.scheduler.advance(2s);
+  EXPECT_THAT(shown("workqueue_"),
+              ElementsAre(R"(workqueue_adds_total{name="lamp"} 4)",
+                          R"(workqueue_longest_running_processor_seconds{name="lamp"} 2)",
+                          R"(workqueue_queue_duration_seconds_count{name="lamp"} 4)",
+                          R"(workqueue_unfinished_work_seconds{name="lamp"} 2)",
+                          R"(workqueue_work_duration_seconds_count{name="lamp"} 3)"));
+  EXPECT_THAT(shown("controller_runtime_active"),
+              ElementsAre(R"(controller_runtime_active_workers{controller="lamp"} 1)"));
+  f.refuse(f.last(1), 500, "InternalError");
+  f.accept(f.last());
+  f.acceptAll();
+  f.scheduler.advance(1s);
+  f.acceptAll();
+  EXPECT_THAT(shown("controller_runtime_reconcile_errors"),
+              ElementsAre(R"(controller_runtime_reconcile_errors_total{controller="lamp"} 1)"));
+  EXPECT_THAT(shown("controller_runtime_active"), IsEmpty());
+  EXPECT_THAT(shown("workqueue_retries"), ElementsAre(R"(workqueue_retries_total{name="lamp"} 1)"));
+  EXPECT_THAT(shown("workqueue_depth"), IsEmpty());
+  EXPECT_THAT(shown("cadre_writes"),
+              ElementsAre(R"(cadre_writes_total{kind="ConfigMap",op="create"} 3)",
+                          R"(cadre_writes_total{kind="Lamp",op="status"} 1)"));
 }
 
 }  // namespace

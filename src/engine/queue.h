@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/scheduler.h"
+#include "engine/meter.h"
 #include "engine/object.h"
 
 namespace cadre::engine {
@@ -16,8 +17,10 @@ class Queue {
  public:
   enum class Rank { Live, First };
 
-  // `ready` is told when there is something to take.
-  Queue(Scheduler& scheduler, Function<void()> ready);
+  // `ready` is told when there is something to take. `meters`: where each kind is counted; those
+  // that have none are not.
+  using Meters = std::map<kube::Resource, Meter*>;
+  Queue(Scheduler& scheduler, Function<void()> ready, Meters meters = {});
 
   // Its turn comes as soon as can be; what waits for a later time no longer does.
   void add(const Ref& ref, Rank rank = Rank::Live);
@@ -31,19 +34,31 @@ class Queue {
   void done(const Ref& ref);
 
   std::size_t depth() const { return order_.size(); }
+  // Tells the meters how long what is at work has been so. Before they are read.
+  void measure() const;
 
  private:
+  struct Waits {
+    Instant place;  // where it stands in the order
+    Instant since;
+  };
+  struct Taken {
+    Instant since;
+    std::optional<Rank> again;  // it was added meanwhile
+  };
   struct Later {
     Instant at;
     Pending timer;
   };
   void insert(const Ref& ref, Rank rank);
+  Meter* meter(const Ref& ref) const;
 
   Scheduler& scheduler_;
   const Function<void()> ready_;
+  const Meters meters_;
   std::set<std::pair<Instant, Ref>> order_;
-  std::map<Ref, Instant> waiting_;       // where it stands in the order
-  std::map<Ref, std::optional<Rank>> taken_;  // and whether it was added meanwhile
+  std::map<Ref, Waits> waiting_;
+  std::map<Ref, Taken> taken_;
   std::map<Ref, Later> later_;
 };
 

@@ -166,6 +166,7 @@ struct Client::Call : std::enable_shared_from_this<Client::Call> {
   Credentials::Identity identity;
   Pending step;  // what it waits for now
   Instant started;
+  Instant sent_at;  // the present try
   bool over = false;
 
   void finish(Result<> result) {
@@ -309,6 +310,7 @@ void Client::dispatch(const std::shared_ptr<Call>& call, Credentials::Identity i
   handler.end = [this, weak](Result<> result) {
     if (auto call = weak.lock(); call && !call->over) ended(call, std::move(result));
   };
+  call->sent_at = scheduler_.clock().instant();
   net::HttpClient& http = call->watch ? *transport_.watches : *transport_.requests;
   call->step = http.send(std::move(request), std::move(handler));
 }
@@ -317,26 +319,31 @@ void Client::answered(const std::shared_ptr<Call>& call, net::ResponseHead head)
   call->status = head.status;
   call->headers = std::move(head.headers);
   surfaceWarnings(call->headers);
+  count(*call);
+}
+
+// A watch counts when it begins: it ends long after.
+void Client::count(const Call& call) {
+  if (!options_.metrics) return;
+  options_.metrics
+      ->counter("rest_client_requests_total",
+                "Requests to the API server, by status code, method and host.",
+                {{"code", call.status ? std::to_string(call.status) : "<error>"},
+                 {"host", config_.server.authority()},
+                 {"method", call.request.method}})
+      .add();
 }
 
 void Client::ended(const std::shared_ptr<Call>& call, Result<> result) {
-  if (options_.metrics) {
+  if (call->status == 0) count(*call);
+  if (options_.metrics && !call->watch)
     options_.metrics
-        ->counter("rest_client_requests_total",
-                  "Requests to the API server, by status code, method and host.",
-                  {{"code", call->status ? std::to_string(call->status) : "<error>"},
-                   {"host", config_.server.authority()},
-                   {"method", call->request.method}})
-        .add();
-    if (!call->watch)
-      options_.metrics
-          ->histogram("rest_client_request_duration_seconds",
-                      "How long requests to the API server take.",
-                      {0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60},
-                      {{"host", config_.server.authority()}, {"verb", call->request.method}})
-          .observe(
-              std::chrono::duration<double>(scheduler_.clock().instant() - call->started).count());
-  }
+        ->histogram("rest_client_request_duration_seconds",
+                    "How long requests to the API server take.",
+                    {0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60},
+                    {{"host", config_.server.authority()}, {"verb", call->request.method}})
+        .observe(
+            std::chrono::duration<double>(scheduler_.clock().instant() - call->sent_at).count());
   if (!result) return call->finish(unreachable(std::move(result).error()));
   if (call->status < 300) return call->finish({});
   if (config_.server.scheme == "http" && wantsTls(call->status, call->error_body))

@@ -156,6 +156,7 @@ class Client {
   void dispatch(const std::shared_ptr<Call>& call, Credentials::Identity identity);
   void answered(const std::shared_ptr<Call>& call, net::ResponseHead head);
   void ended(const std::shared_ptr<Call>& call, Result<> result);
+  void count(const Call& call);
   Pending sendForObject(net::HttpRequest request, Done done);
 
   Error unreachable(Error error) const;
