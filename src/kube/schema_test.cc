@@ -92,10 +92,10 @@ TEST(Schema, UnknownFieldsComeWithTheNearestName) {
   object.make("metadata").make("lables") = json::Object{};
   object.make("specs") = 1;
   EXPECT_THAT(validate(Gadget::kind(), object).unknown,
-              ElementsAre(testing::Property(&FieldError::message,
+              ElementsAre(testing::Field(&FieldError::message,
                                          "unknown field \"metadata.lables\", did you mean "
                                          "\"labels\"?"),
-                          testing::Property(&FieldError::message,
+                          testing::Field(&FieldError::message,
                                          "unknown field \"specs\", did you mean \"spec\"?")));
 }
 
