@@ -125,8 +125,9 @@ TEST(Watcher, AWatchThatTheServerNeverEndsIsGivenUpAndResumed) {
   Watched w;
   w.sync();
   // The server was told when to end it. What it does not do then is done here, soon after.
-  auto [before, after] = cut(w.target(0), "timeoutSeconds=");
-  auto asked = std::chrono::seconds(parseInt(cut(after, "&").first).value_or(0));
+  std::string target = w.target(0);
+  std::string_view seconds = cut(cut(target, "timeoutSeconds=").second, "&").first;
+  auto asked = std::chrono::seconds(parseInt(seconds).value_or(0));
   EXPECT_GE(asked, 5min);
   Duration patience = w.watch(0).request.timeout;
   EXPECT_GT(patience, asked);

@@ -136,13 +136,20 @@ class WallsTest(unittest.TestCase):
                           "// continued \\", '#include "cli/x.h"', 'auto s = R"(', '#include "cli/x.h"', ')";')
 
     def test_other_names_of_sources(self):
-        for suffix in (".hpp", ".cpp", ".inc", ".ipp", ".c", ".cxx", ".hh"):
+        for suffix in (".hpp", ".cpp", ".ipp", ".c", ".cxx", ".hh"):
             with self.subTest(suffix):
                 self.file(f"src/kube/x{suffix}", '#include "cli/x.h"')
                 self.assertRefused(f"src/kube/x{suffix}", "sources end in .h or .cc")
                 (self.root / f"src/kube/x{suffix}").unlink()
         self.assertBreach("src/kube/client.cc", '#include "kube/table.txt"', "only files that end in .h")
         self.assertBreach("src/kube/client.cc", '#include "net/loop.cc"', "only files that end in .h")
+
+    def test_generated_tables(self):
+        self.file("src/kube/types.inc", "constexpr int kTypes[] = {1};")
+        self.assertPasses("src/kube/types.cc", '#include "kube/types.inc"')
+        self.assertBreach("src/cli/get.cc", '#include "kube/types.inc"', "only files that end in .h")
+        (self.root / "src/cli/get.cc").unlink()
+        self.assertBreach("src/kube/types.inc", '#include "cli/x.h"', "kube may not include cli/x.h")
 
     def test_library_without_a_folder(self):
         for header in ("zlib.h", "curl.h", "nghttp2.hpp"):
