@@ -4,9 +4,9 @@
 //
 //   --hold mirror    as kube::Mirror holds them: packed
 //   --hold text      as compact JSON text, to be parsed when it is looked at
-//   --hold nothing   the limit: the same bytes are received and thrown away (--list pages or stream)
-//   --fill N         makes N ConfigMaps of about 1 KiB instead: --data settings, as people have them,
-//                    or --data letters, drawn by lot: the worst for who packs
+//   --hold nothing   the limit: the same bytes come and are thrown away (--list pages or stream)
+//   --fill N         makes N ConfigMaps of about 1 KiB instead: --data settings, as people have
+//                    them, or --data letters, drawn by lot: the worst for who packs
 #include <algorithm>
 #include <cctype>
 #include <map>

@@ -8,6 +8,7 @@
 
 #include "base/strings.h"
 #include "base/time.h"
+#include "json/patch.h"
 #include "json/write.h"
 #include "kube/quantity.h"
 
@@ -221,11 +222,12 @@ Difference compare(Type type, const Value& have, const Value& want) {
 
 // What a server makes of stringData, which it never shows.
 Value withStringData(const Value& secret) {
-  Value out = secret;
+  std::vector<json::Object::Member> data;
   for (const auto& [key, value] : secret["stringData"].object())
-    out.make("data").make(key) = base64Encode(value.string());
-  out.makeObject().erase("stringData");
-  return out;
+    data.emplace_back(key, base64Encode(value.string()));
+  json::Object change{{"stringData", nullptr}};
+  change.set("data", json::Object::fromSorted(std::move(data)));
+  return json::applyMergePatch(secret, std::move(change));
 }
 
 }  // namespace

@@ -23,7 +23,6 @@ using Member = json::Object::Member;
 constexpr std::string_view kMagic("k8s\0", 4);
 constexpr std::size_t kFrameHead = 4;  // of a watch: the length of the frame, big end first
 constexpr std::size_t kKeptCapacity = 1u << 20;  // of a buffer that is empty; more is given back
-constexpr std::size_t kKeptMembers = 4096;       // the same of a stack
 
 // --- the wire: messages are fields, each a number, a wire type, and a varint or bytes
 
@@ -135,8 +134,8 @@ std::optional<std::string> timeText(std::int64_t seconds, std::optional<std::int
 
 // --- objects
 
-// Reads messages that the table describes. Members of all open structs lie on one stack and are
-// moved off into an object of exactly their number.
+// Reads messages that the table describes. Members of all open structs lie on one stack, each once,
+// and are moved off into an object of exactly their number.
 class Decoder {
  public:
   explicit Decoder(const json::ParseOptions& options) : options_(options) {}
@@ -148,7 +147,6 @@ class Decoder {
     error_.reset();
     depth_ = 0;
     members_.clear();
-    if (members_.capacity() > kKeptMembers) members_ = {};
     if (!api_version.empty()) members_.emplace_back("apiVersion", textOf(api_version));
     if (!kind.empty()) members_.emplace_back("kind", textOf(kind));
     values_ = members_.size();
@@ -203,23 +201,25 @@ class Decoder {
                  std::size_t start) {
     Type type = field.type();
     if (field.isInline()) return expect(wire, Wire::Bytes) && addMembers(type, wire.bytes, start);
+    Value value;
+    Value* before = findMember(field.name(), start);
     if (type.form() == Form::List || type.form() == Form::Map) {
-      // The server writes them in one go; were they scattered, they would still be one.
-      Value* before = findMember(field.name(), start);
-      Value value = before ? std::move(*before) : Value();
+      // Servers write them in one go. Putting parts together would cost a hostile one little and us
+      // much.
+      if (before) return fail(wrong("a list or map comes in several parts"));
       bool good = type.form() == Form::List ? readList(type.element(), wire, rest, value)
                                             : readMap(type.element(), wire, rest, value);
       if (!good) return false;
-      // The stack may have moved.
-      if (before)
-        *findMember(field.name(), start) = std::move(value);
-      else
-        push(field, std::move(value));
+    } else if (!readOne(type, wire, value)) {
+      return false;
+    } else if (isLeftOut(field, value)) {
       return true;
     }
-    Value value;
-    if (!readOne(type, wire, value)) return false;
-    if (!isLeftOut(field, value)) push(field, std::move(value));
+    // By name again: the stack may have moved.
+    if (before)
+      *findMember(field.name(), start) = std::move(value);
+    else
+      push(field, std::move(value));
     return true;
   }
 
@@ -254,23 +254,18 @@ class Decoder {
     members.reserve(members_.size() - start);
     order_.clear();
     for (auto member = first; member != members_.end(); ++member) order_.push_back(&*member);
-    std::sort(order_.begin(), order_.end(), [](const Member* a, const Member* b) {
-      int compared = a->first.compare(b->first);
-      return compared != 0 ? compared < 0 : a < b;
-    });
-    for (std::size_t i = 0; i < order_.size(); ++i) {
-      bool again = i + 1 < order_.size() && order_[i]->first == order_[i + 1]->first;
-      if (!again) members.push_back(std::move(*order_[i]));  // of equal ones the last
-    }
+    std::ranges::sort(order_, {}, [](const Member* member) -> auto& { return member->first; });
+    for (Member* member : order_) members.push_back(std::move(*member));
     members_.erase(first, members_.end());
     return json::Object::fromSorted(std::move(members));
   }
 
+  // A list: this field, and those of the same number behind it.
   bool readList(Type element, WireField wire, std::string_view& rest, Value& list) {
     json::Array& out = list.makeArray();
     std::size_t more = countNext(rest, wire.number);
     if (!enter() || !count(more + 1)) return false;
-    out.reserve(out.size() + more + 1);
+    out.reserve(more + 1);
     bool numbers = element.form() == Form::Integer || element.form() == Form::Boolean;
     for (std::size_t left = more;; --left) {
       if (numbers && wire.wire == Wire::Bytes) {
@@ -299,8 +294,7 @@ class Decoder {
     std::size_t more = countNext(rest, wire.number);
     if (!enter() || !count(more + 1)) return false;
     std::vector<Member> entries;
-    entries.reserve(map.object().size() + more + 1);
-    for (auto& entry : map.makeObject()) entries.push_back(std::move(entry));
+    entries.reserve(more + 1);
     for (std::size_t left = more;; --left) {
       if (!expect(wire, Wire::Bytes) || !readEntry(element, wire.bytes, entries)) return false;
       if (left == 0) break;

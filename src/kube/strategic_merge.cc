@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -135,6 +136,7 @@ Result<Value> mergeObject(Type type, Value current, const Value& patch);
 // empties it. Gives the others.
 Result<Array> followDirectives(Array& list, const Array& patch, const Identity& identity) {
   Array rest;
+  std::set<std::string> gone;
   bool replace = false;
   for (const Value& element : patch) {
     const Value* directive = element.object().find(kPatch);
@@ -144,15 +146,17 @@ Result<Array> followDirectives(Array& list, const Array& patch, const Identity& 
       replace = true;
     } else if (*directive == Value("delete")) {
       CADRE_LET(std::string id, identity.of(element));
-      std::erase_if(list, [&](const Value& one) {
-        auto other = identity.of(one);
-        return other && *other == id;
-      });
+      gone.insert(std::move(id));
     } else {
       return badDirective(*directive);
     }
   }
   if (replace) list.clear();
+  if (!gone.empty())
+    std::erase_if(list, [&](const Value& one) {
+      auto id = identity.of(one);
+      return id && gone.contains(*id);
+    });
   return rest;
 }
 
@@ -243,51 +247,68 @@ Result<Value> mergeInto(const std::optional<Field>& field, Value current, const 
   return mergeObject(field->type(), std::move(current), change);
 }
 
-Result<> mergeMember(Type type, Object& object, std::string_view key, const Value& change) {
-  Value* current = object.find(key);
+// What comes of a member and what the patch has for it; nothing where it goes.
+Result<std::optional<Value>> mergeMember(const std::optional<Field>& field, Value* current,
+                                         const Value& change) {
   bool both = current && ((current->isObject() && change.isObject()) ||
                           (current->isArray() && change.isArray()));
-  if (both) {
-    CADRE_LET(*current, mergeInto(type.field(key), std::move(*current), change));
-    return {};
-  }
-  auto value = change.isNull() ? std::nullopt : plain(change, Directed::Drop);
-  if (value)
-    object.set(key, *std::move(value));
-  else
-    object.erase(key);
-  return {};
+  if (!both) return change.isNull() ? std::nullopt : plain(change, Directed::Drop);
+  CADRE_LET(Value merged, mergeInto(field, std::move(*current), change));
+  return std::optional(std::move(merged));
 }
 
-// A list with an order, and the changes to it if there are any.
-Result<> mergeOrdered(Type type, Object& object, std::string_view key, const Value* change,
-                      const Value& order) {
-  if (!order.isArray()) return invalid("it is not a list");
-  const Value* before = object.find(key);
-  Array live = before ? before->array() : Array();
-  if (change) CADRE_TRY(mergeMember(type, object, key, *change));
-  Value* list = object.find(key);
-  auto field = type.field(key);
-  if (!list || !list->isArray() || !field || !field->patchMerges()) return {};
+// The same for a list with an order.
+Result<std::optional<Value>> mergeOrdered(const std::optional<Field>& field, Value* current,
+                                          const Value& change, const Value& order) {
+  if (!order.isArray()) return invalid("its $setElementOrder is not a list");
+  Array live = current ? current->array() : Array();
+  CADRE_LET(auto merged, mergeMember(field, current, change));
+  if (!merged || !merged->isArray() || !field || !field->patchMerges()) return merged;
   Identity identity(field->patchMergeKey());
-  if (change) CADRE_TRY(checkOrder(change->array(), order.array(), identity));
-  CADRE_LET(*list, inOrder(std::move(list->makeArray()), order.array(), live, identity));
-  return {};
+  CADRE_TRY(checkOrder(change.array(), order.array(), identity));
+  CADRE_LET(*merged, inOrder(std::move(merged->makeArray()), order.array(), live, identity));
+  return merged;
 }
 
-Result<> mergeMembers(Type type, Object& object, const Object& patch) {
-  CADRE_TRY(retainKeys(object, patch));
-  for (const auto& [key, change] : patch) {
+// The members of a patch that direct what becomes of lists which it does not change otherwise.
+Result<> followDirectives(Type type, Object& object, const Object& patch) {
+  for (const auto& [key, value] : patch) {
     std::string_view name = std::string_view(key).substr(key.find('/') + 1);
+    Value* list = object.find(name);
     Result<> done;
-    if (key.starts_with(kDeleteFromList))
-      done = deleteFromList(object.find(name), change);
-    else if (key.starts_with(kSetOrder))
-      done = mergeOrdered(type, object, name, patch.find(name), change);
-    else if (!isDirective(key) && !patch.contains(std::string(kSetOrder) + key))
-      done = mergeMember(type, object, key, change);
+    if (key.starts_with(kDeleteFromList)) {
+      done = deleteFromList(list, value);
+    } else if (key.starts_with(kSetOrder) && !patch.contains(name)) {
+      auto ordered = mergeOrdered(type.field(name), list, Array(), value);
+      if (!ordered)
+        done = std::move(ordered).error();
+      else if (list && *ordered)
+        *list = **std::move(ordered);
+    }
     if (!done) return std::move(done).error().context(key);
   }
+  return {};
+}
+
+// In the order of the keys on both sides, so that it takes no longer than both are.
+Result<> mergeMembers(Type type, Object& object, const Object& patch) {
+  CADRE_TRY(retainKeys(object, patch));
+  CADRE_TRY(followDirectives(type, object, patch));
+  std::vector<Object::Member> merged;
+  auto kept = object.begin();
+  for (const auto& [key, change] : patch) {
+    if (isDirective(key)) continue;
+    for (; kept != object.end() && kept->first < key; ++kept) merged.push_back(std::move(*kept));
+    Value* current = kept != object.end() && kept->first == key ? &(kept++)->second : nullptr;
+    const Value* order = patch.find(std::string(kSetOrder) + key);
+    auto field = type.field(key);
+    auto value =
+        order ? mergeOrdered(field, current, change, *order) : mergeMember(field, current, change);
+    if (!value) return std::move(value).error().context(key);
+    if (*value) merged.emplace_back(key, **std::move(value));
+  }
+  for (; kept != object.end(); ++kept) merged.push_back(std::move(*kept));
+  object = Object::fromSorted(std::move(merged));
   return {};
 }
 

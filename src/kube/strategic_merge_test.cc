@@ -1,5 +1,6 @@
 #include "kube/strategic_merge.h"
 
+#include "base/format.h"
 #include "json/write.h"
 #include "json/yaml.h"
 
@@ -127,13 +128,13 @@ constexpr Wrong kWrong[] = {
      "spec: volumes: the patch has \"emptyDir\", which is not in its $retainKeys"},
     {"retain keys", "{spec: {}}", "{spec: {$retainKeys: a}}", "spec: $retainKeys is not a list"},
     {"an order", "{spec: {}}", "{spec: {$setElementOrder/containers: a}}",
-     "spec: $setElementOrder/containers: it is not a list"},
+     "spec: $setElementOrder/containers: its $setElementOrder is not a list"},
     {"a list to delete", "{spec: {}}", "{spec: {$deleteFromPrimitiveList/containers: a}}",
      "spec: $deleteFromPrimitiveList/containers: it is not a list"},
     {"an order that the changes do not have", "{spec: {}}",
      "{spec: {$setElementOrder/containers: [{name: a}, {name: b}], containers: [{name: b}, {name: "
      "a}]}}",
-     "spec: $setElementOrder/containers: \"a\" is not where $setElementOrder has it"},
+     "spec: containers: \"a\" is not where $setElementOrder has it"},
 };
 
 TEST(StrategicMerge, RefusesWhatIsWrong) {
@@ -143,6 +144,26 @@ TEST(StrategicMerge, RefusesWhatIsWrong) {
     EXPECT_EQ(merged.error().code, Code::InvalidArgument) << c.what;
     EXPECT_EQ(merged.error().text(), c.error) << c.what;
   }
+}
+
+TEST(StrategicMerge, TakesNoLongerThanThePatchIs) {
+  json::Object labels, changes;
+  json::Array containers, deletions;
+  for (int i = 0; i < 30'000; ++i) {
+    labels.set(format("a{:06}", i), "x");
+    changes.set(format("b{:06}", i), "y");
+    containers.push_back(json::Object{{"name", format("c{}", i)}});
+    deletions.push_back(json::Object{{"name", format("c{}", i)}, {"$patch", "delete"}});
+  }
+  auto pod = [](json::Object labels, json::Array containers) {
+    return json::Value(json::Object{{"metadata", json::Object{{"labels", std::move(labels)}}},
+                                    {"spec", json::Object{{"containers", std::move(containers)}}}});
+  };
+  auto merged =
+      strategicMerge(Type::of("", "v1", "Pod"), pod(labels, containers), pod(changes, deletions));
+  ASSERT_TRUE(merged.ok());
+  EXPECT_EQ((*merged)["metadata"]["labels"].object().size(), 60'000u);
+  EXPECT_TRUE((*merged)["spec"]["containers"].array().empty());
 }
 
 TEST(StrategicMerge, IsAMergePatchWithoutAType) {

@@ -42,7 +42,7 @@ struct KindRow {
   bool protobuf;
 };
 
-#include "kube/types.inc"
+#include "kube/types_table.h"
 
 std::string_view nameAt(std::uint16_t at) {
   return {kNames + at + 1, static_cast<unsigned char>(kNames[at])};
