@@ -200,7 +200,8 @@ void appendRules(std::string& out, const Schema& schema, const std::string& path
     out += format("- `{}{}`: {}\n", path, rule.field_path, rule.message);
   if (schema.items)
     appendRules(out, *schema.items, path + (schema.type == Type::Map ? "{}" : "[]"));
-  for (const Property& field : schema.fields) appendRules(out, field.schema, path + "." + field.name);
+  for (const Property& field : schema.fields)
+    appendRules(out, field.schema, path + "." + field.name);
 }
 
 }  // namespace

@@ -378,7 +378,8 @@ Resource Kind::resource() const {
 
 bool Kind::needsSpec() const {
   return !spec.rules.empty() || !spec.checks.empty() || !spec.any_of.empty() ||
-         std::ranges::any_of(spec.fields, [](const Property& field) { return field.schema.required; });
+         std::ranges::any_of(spec.fields,
+                             [](const Property& field) { return field.schema.required; });
 }
 
 Schema Kind::nameSchema() const {

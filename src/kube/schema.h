@@ -115,7 +115,7 @@ struct Schema {
   std::vector<std::string> any_of = {};  // of these fields at least one must be there
   std::vector<Rule> rules = {};
   std::vector<Check> checks = {};
-  std::vector<Property> fields;                // of an object, in the order of their description
+  std::vector<Property> fields;             // of an object, in the order of their description
   std::unique_ptr<Schema> items = nullptr;  // of an array or a map
 
   const Property* field(std::string_view name) const;
