@@ -65,8 +65,8 @@ class Stream {
   auto async_read_some(const Buffers& buffers, Token&& token) {
     return asio::async_initiate<Token, void(ErrorCode, std::size_t)>(
         [this](auto handler, Buffers into) {
-          transfer(*asio::buffer_sequence_begin(into), std::move(handler),
-                   /*reading=*/std::true_type());
+          this->transfer(*asio::buffer_sequence_begin(into), std::move(handler),
+                         /*reading=*/std::true_type());
         },
         token, buffers);
   }
@@ -74,8 +74,8 @@ class Stream {
   auto async_write_some(const Buffers& buffers, Token&& token) {
     return asio::async_initiate<Token, void(ErrorCode, std::size_t)>(
         [this](auto handler, Buffers from) {
-          transfer(*asio::buffer_sequence_begin(from), std::move(handler),
-                   /*reading=*/std::false_type());
+          this->transfer(*asio::buffer_sequence_begin(from), std::move(handler),
+                         /*reading=*/std::false_type());
         },
         token, buffers);
   }
