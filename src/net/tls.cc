@@ -119,6 +119,19 @@ bool isAddress(const std::string& text) {
          inet_pton(AF_INET6, text.c_str(), buffer) == 1;
 }
 
+Result<Time> timeOf(const ASN1_TIME* time) {
+  std::tm parts{};
+  if (ASN1_TIME_to_tm(time, &parts) != 1) return sslError("reading a certificate's times");
+  return Time(std::chrono::seconds(timegm(&parts)));
+}
+
+std::string addressText(const ASN1_OCTET_STRING* bytes) {
+  char text[INET6_ADDRSTRLEN] = "";
+  int size = ASN1_STRING_length(bytes);
+  inet_ntop(size == 4 ? AF_INET : AF_INET6, ASN1_STRING_get0_data(bytes), text, sizeof text);
+  return size == 4 || size == 16 ? text : "";
+}
+
 }  // namespace
 
 Result<std::shared_ptr<TlsContext>> TlsContext::client(const TlsClientOptions& options,
@@ -201,9 +214,14 @@ Result<CertificateAndKey> makeCertificate(const CertificateRequest& request,
   std::unique_ptr<BIGNUM, Deleter<BIGNUM, BN_free>> number(
       BN_bin2bn(reinterpret_cast<unsigned char*>(serial.data()), 16, nullptr));
   BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(certificate.get()));
-  // An hour back, for peers whose clock is behind.
-  X509_gmtime_adj(X509_getm_notBefore(certificate.get()), -3600);
-  X509_time_adj_ex(X509_getm_notAfter(certificate.get()), request.days, 0, nullptr);
+  Time now = request.now.value_or(SystemClock().now());
+  auto setTime = [](ASN1_TIME* field, Time time) {
+    return ASN1_TIME_set(field, std::chrono::system_clock::to_time_t(
+                                    std::chrono::floor<std::chrono::seconds>(time))) != nullptr;
+  };
+  if (!setTime(X509_getm_notBefore(certificate.get()), now + kCertificateBegins) ||
+      !setTime(X509_getm_notAfter(certificate.get()), now + request.days * 24h))
+    return sslError("setting the certificate's times");
   X509_NAME* subject = X509_get_subject_name(certificate.get());
   auto add = [&](const char* field, const std::string& value) {
     if (!value.empty())
@@ -257,6 +275,34 @@ Result<CertificateAndKey> makeCertificate(const CertificateRequest& request,
       .key = text([&](BIO* bio) {
         PEM_write_bio_PrivateKey(bio, key.get(), nullptr, nullptr, 0, nullptr, nullptr);
       })};
+}
+
+Result<CertificateFacts> readCertificate(std::string_view pem) {
+  CADRE_LET(auto chain, readCertificates(pem, "the text"));
+  CertificateFacts facts;
+  CADRE_LET(facts.not_before, timeOf(X509_get0_notBefore(chain[0].get())));
+  CADRE_LET(facts.not_after, timeOf(X509_get0_notAfter(chain[0].get())));
+  std::unique_ptr<GENERAL_NAMES, Deleter<GENERAL_NAMES, GENERAL_NAMES_free>> names(
+      static_cast<GENERAL_NAMES*>(
+          X509_get_ext_d2i(chain[0].get(), NID_subject_alt_name, nullptr, nullptr)));
+  for (int i = 0; names && i < sk_GENERAL_NAME_num(names.get()); ++i) {
+    const GENERAL_NAME* name = sk_GENERAL_NAME_value(names.get(), i);
+    if (name->type == GEN_DNS)
+      facts.names.emplace_back(
+          reinterpret_cast<const char*>(ASN1_STRING_get0_data(name->d.dNSName)),
+          static_cast<std::size_t>(ASN1_STRING_length(name->d.dNSName)));
+    if (name->type == GEN_IPADD) facts.names.push_back(addressText(name->d.iPAddress));
+  }
+  return facts;
+}
+
+bool isSignedBy(std::string_view certificate, std::string_view authority) {
+  auto signed_one = readCertificates(certificate, "the certificate");
+  auto issuer = readCertificates(authority, "the certificate authority");
+  bool is = signed_one && issuer &&
+            X509_verify((*signed_one)[0].get(), X509_get0_pubkey((*issuer)[0].get())) == 1;
+  ERR_clear_error();
+  return is;
 }
 
 }  // namespace cadre::net

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,12 +59,25 @@ struct CertificateRequest {
   std::vector<std::string> names = {};  // DNS names and addresses
   bool authority = false;               // a CA, which may sign others
   int days = 365;
+  std::optional<Time> now = std::nullopt;  // when it is made; else the system's clock says it
 };
 struct CertificateAndKey {
   std::string certificate;
   std::string key;
 };
+// A certificate is valid from a little before it is made, for peers whose clock is behind.
+inline constexpr Duration kCertificateBegins = -1h;
 Result<CertificateAndKey> makeCertificate(const CertificateRequest& request,
                                           const CertificateAndKey* issuer = nullptr);
+
+// What the first certificate of a PEM text says.
+struct CertificateFacts {
+  Time not_before, not_after;
+  std::vector<std::string> names;  // DNS names and addresses
+};
+Result<CertificateFacts> readCertificate(std::string_view pem);
+// Whether the authority's key signed the certificate, by the first certificates of both texts. Its
+// times are not looked at.
+bool isSignedBy(std::string_view certificate, std::string_view authority);
 
 }  // namespace cadre::net
