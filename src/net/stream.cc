@@ -48,7 +48,7 @@ std::string systemText(int error_number) {
 
 Stream::Stream(Socket socket) : socket_(std::move(socket)) {
   ErrorCode ignored;
-  socket_.non_blocking(true, ignored);
+  (void)socket_.non_blocking(true, ignored);
   noticeDeadPeers(socket_.native_handle());
 }
 
@@ -222,7 +222,7 @@ void Stream::close() {
     SSL_free(std::exchange(ssl_, nullptr));
   }
   ErrorCode ignored;
-  socket_.close(ignored);
+  (void)socket_.close(ignored);
 }
 
 std::string Stream::peer() const {
@@ -297,7 +297,7 @@ class Dial : public std::enable_shared_from_this<Dial> {
     attempt_.reset();
     resolver_.cancel();
     ErrorCode ignored;
-    socket_.close(ignored);
+    (void)socket_.close(ignored);
     stream_.reset();
   }
 
@@ -312,7 +312,7 @@ class Dial : public std::enable_shared_from_this<Dial> {
     if (next_ == targets_.size()) return fail(std::move(last_));
     const auto& target = targets_[next_++];
     ErrorCode ignored;
-    socket_.close(ignored);
+    (void)socket_.close(ignored);
     // An address that swallows everything must not take the time of those after it.
     if (next_ < targets_.size()) {
       last_ = Error{.code = Code::Unavailable, .message = "connection timed out"};

@@ -291,6 +291,7 @@ struct McpClient::Impl : std::enable_shared_from_this<Impl> {
     auto keep = shared_from_this();
     // Those who wait now: one of them may start another handshake, or drop others.
     std::vector<std::uint64_t> keys;
+    keys.reserve(waiters.size());
     for (const auto& [key, waiter] : waiters) keys.push_back(key);
     for (std::uint64_t key : keys) {
       auto waiter = waiters.extract(key);
@@ -542,9 +543,8 @@ struct McpClient::Impl : std::enable_shared_from_this<Impl> {
     finishAsIs(call, inContext(std::move(result).error()));
   }
 
-  void finishAsIs(const CallPtr& call, Result<McpAnswer> result) {
+  void finishAsIs(CallPtr call, Result<McpAnswer> result) {  // by value: kept while it calls back
     if (std::exchange(call->over, true)) return;
-    auto keep = call;
     call->timer.reset();
     auto done = std::exchange(call->done, nullptr);
     if (done) done(std::move(result));
@@ -652,9 +652,8 @@ struct McpClient::Impl : std::enable_shared_from_this<Impl> {
     return {};
   }
 
-  void finishListing(const ListingPtr& listing, Result<McpToolList> result) {
+  void finishListing(ListingPtr listing, Result<McpToolList> result) {
     if (std::exchange(listing->over, true)) return;
-    auto keep = listing;
     auto done = std::exchange(listing->done, nullptr);
     if (done) done(std::move(result));
   }
@@ -709,9 +708,8 @@ struct McpClient::Impl : std::enable_shared_from_this<Impl> {
     finishTool(tool, std::move(result));
   }
 
-  void finishTool(const ToolCallPtr& tool, Result<McpToolResult> result) {
+  void finishTool(ToolCallPtr tool, Result<McpToolResult> result) {
     if (std::exchange(tool->over, true)) return;
-    auto keep = tool;
     auto done = std::exchange(tool->done, nullptr);
     if (done) done(std::move(result));
   }

@@ -7,7 +7,6 @@ namespace cadre::wire {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 std::vector<SseEvent> parseIn(std::string_view text, std::size_t piece) {
   std::vector<SseEvent> events;
