@@ -72,9 +72,8 @@ void Election::look() {
 void Election::looked(Result<json::Value> got) {
   Instant now = client_.scheduler().clock().instant();
   if (!got && got.error().code == Code::NotFound) {
-    json::Value lease =
-        json::Object{{"metadata", json::Object{{"name", options_.lease.name},
-                                               {"namespace", options_.lease.ns}}}};
+    json::Value lease = json::Object{{"metadata", json::Object{{"name", options_.lease.name},
+                                                               {"namespace", options_.lease.ns}}}};
     return write(record(std::move(lease), true), true);
   }
   if (!got) {
@@ -106,8 +105,8 @@ json::Value Election::record(json::Value lease, bool new_holder) const {
 
 void Election::write(json::Value lease, bool is_new) {
   auto done = [this](Result<json::Value> result) { wrote(std::move(result)); };
-  pending_ = is_new ? client_.create(kLeases, lease, {}, done)
-                    : client_.update(kLeases, lease, {}, done);
+  pending_ =
+      is_new ? client_.create(kLeases, lease, {}, done) : client_.update(kLeases, lease, {}, done);
 }
 
 void Election::wrote(Result<json::Value> result) {

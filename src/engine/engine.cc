@@ -119,13 +119,16 @@ Engine::Engine(kube::Client& client, Random& random, EngineOptions options)
                   if (readers == fact_readers_.end()) return;
                   for (const Ref& reader : readers->second) queue_.add(reader);
                 }),
-      queue_(client.scheduler(), [this] {
-        if (std::exchange(work_queued_, true)) return;
-        working_ = client_.scheduler().after(0s, [this] {
-          work_queued_ = false;
-          work();
-        });
-      }, makeMeters()) {
+      queue_(
+          client.scheduler(),
+          [this] {
+            if (std::exchange(work_queued_, true)) return;
+            working_ = client_.scheduler().after(0s, [this] {
+              work_queued_ = false;
+              work();
+            });
+          },
+          makeMeters()) {
   for (const Served& kind : options_.kinds) {
     served_[kind.resource] = &kind;
     know({.resource = kind.resource, .which = Scope::Which::All, .indexes = kind.indexes}, true);
@@ -159,8 +162,8 @@ void Engine::know(Scope scope, bool has_plans) {
     const std::string& kind = scope.resource.kind;
     for (const auto& [op, name, of_children] : kCounted)
       if (has_plans || of_children)
-        known.writes[op] = &options_.metrics->counter("cadre_writes_total", "Writes that were sent.",
-                                                      {{"kind", kind}, {"op", name}});
+        known.writes[op] = &options_.metrics->counter(
+            "cadre_writes_total", "Writes that were sent.", {{"kind", kind}, {"op", name}});
     known.differences_accepted = &options_.metrics->counter(
         "cadre_differences_accepted_total",
         "How often the server made something else of what was applied.", {{"kind", kind}});
@@ -204,9 +207,8 @@ void Engine::feed(Known& known, kube::Selection select) {
     stateChanged(known.scope.resource);
   };
   feed.watcher = std::make_unique<kube::Watcher>(
-      client_,
-      kube::WatcherOptions{.resource = known.scope.resource, .select = std::move(select)}, random_,
-      std::move(handler));
+      client_, kube::WatcherOptions{.resource = known.scope.resource, .select = std::move(select)},
+      random_, std::move(handler));
 }
 
 // The object by itself, whatever its labels are.
@@ -234,7 +236,8 @@ void Engine::fold(const Ref& ref, json::Value answer) {
   Known& known = *found->second;
   answer.make("metadata").makeObject().erase("managedFields");
   answer = admitted(ref.resource, std::move(answer));
-  if (auto one = known.named.find(ref.key); one != known.named.end()) one->second->table.put(answer);
+  if (auto one = known.named.find(ref.key); one != known.named.end())
+    one->second->table.put(answer);
   if (known.scope.which == Scope::Which::All ||
       (known.scope.which == Scope::Which::Ours && kube::label(answer, kManagedBy) == kManager))
     known.table.put(answer);
@@ -274,9 +277,8 @@ std::vector<kube::ObjectKey> Engine::keys(const kube::Resource& resource, const 
 Fact Engine::observe(const Observation& observation) { return observer_.ask(observation); }
 
 bool Engine::synced() const {
-  return std::all_of(known_.begin(), known_.end(), [](const auto& known) {
-    return known.second->state() != State::NotYet;
-  });
+  return std::all_of(known_.begin(), known_.end(),
+                     [](const auto& known) { return known.second->state() != State::NotYet; });
 }
 
 std::map<std::string, std::string> Engine::troubles() const {
@@ -389,12 +391,18 @@ void Engine::subscribe(const Ref& ref, std::vector<Read> reads) {
 
 void Engine::subscribe(const Ref& ref, const Read& read) {
   switch (read.what) {
-    case Read::What::Object: object_readers_[read.ref].insert(ref); break;
+    case Read::What::Object:
+      object_readers_[read.ref].insert(ref);
+      break;
     case Read::What::List:
       list_readers_[{read.ref.resource, std::string(read.index), read.value}].insert(ref);
       break;
-    case Read::What::Served: kind_readers_[read.ref.resource].insert(ref); break;
-    case Read::What::Fact: fact_readers_[read.value].insert(ref); break;
+    case Read::What::Served:
+      kind_readers_[read.ref.resource].insert(ref);
+      break;
+    case Read::What::Fact:
+      fact_readers_[read.value].insert(ref);
+      break;
   }
 }
 
@@ -418,10 +426,11 @@ void Engine::unsubscribe(const Ref& ref, const Read& read) {
           });
       break;
     case Read::What::List:
-      leave(list_readers_,
-            std::tuple(read.ref.resource, std::string(read.index), read.value));
+      leave(list_readers_, std::tuple(read.ref.resource, std::string(read.index), read.value));
       break;
-    case Read::What::Served: leave(kind_readers_, read.ref.resource); break;
+    case Read::What::Served:
+      leave(kind_readers_, read.ref.resource);
+      break;
     case Read::What::Fact:
       if (leave(fact_readers_, read.value)) observer_.forget(read.value);
       break;
@@ -441,15 +450,13 @@ void Engine::work() {
 void Engine::run(const Ref& ref) {
   auto object = known_.at(ref.resource)->table.find(ref.key);
   // What is going and asks nothing of us is left to go.
-  if (!object || (kube::isDeleting(*object) && kube::finalizers(*object).empty()))
-    return done(ref);
+  if (!object || (kube::isDeleting(*object) && kube::finalizers(*object).empty())) return done(ref);
   Entry& entry = entries_[ref];
   World world(*this, client_.scheduler().clock().now(), troublesOf(entry));
   Plan plan = served_.at(ref.resource)->plan(*object, world);
   subscribe(ref, world.takeReads());
   entry.due = world.dueTime().has_value();
-  if (entry.due)
-    queue_.addAfter(ref, *world.dueTime() - client_.scheduler().clock().now());
+  if (entry.due) queue_.addAfter(ref, *world.dueTime() - client_.scheduler().clock().now());
   if (!world.complete() || !childrenKnown()) {
     waiting_.insert(ref);
     return done(ref, Meter::Outcome::Requeue);
@@ -627,12 +634,18 @@ void Engine::send(const Ref& ref, const json::Value& object, Write write) {
         counter != known->second->writes.end())
       counter->second->add();
   switch (trial->write.op) {
-    case Write::Op::Create: return sendCreate(trial);
-    case Write::Op::Apply: return trial->write.take_over ? takeOver(trial) : sendApply(trial);
-    case Write::Op::Delete: return sendDelete(trial);
-    case Write::Op::Finalizers: return sendFinalizers(trial);
-    case Write::Op::Status: return sendStatus(trial);
-    case Write::Op::Conflict: return;
+    case Write::Op::Create:
+      return sendCreate(trial);
+    case Write::Op::Apply:
+      return trial->write.take_over ? takeOver(trial) : sendApply(trial);
+    case Write::Op::Delete:
+      return sendDelete(trial);
+    case Write::Op::Finalizers:
+      return sendFinalizers(trial);
+    case Write::Op::Status:
+      return sendStatus(trial);
+    case Write::Op::Conflict:
+      return;
   }
 }
 
@@ -640,8 +653,8 @@ void Engine::send(const Ref& ref, const json::Value& object, Write write) {
 void Engine::sendCreate(const std::shared_ptr<Trial>& trial) {
   std::weak_ptr<Trial> weak = trial;
   const Write& write = trial->write;
-  trial->pending = client_.create(
-      write.ref.resource, write.object, {}, [this, weak](Result<json::Value> made) {
+  trial->pending =
+      client_.create(write.ref.resource, write.object, {}, [this, weak](Result<json::Value> made) {
         auto trial = weak.lock();
         if (!trial) return;
         if (made) return succeeded(trial, *made);
@@ -659,30 +672,28 @@ void Engine::sendCreate(const std::shared_ptr<Trial>& trial) {
 void Engine::takeOver(const std::shared_ptr<Trial>& trial) {
   std::weak_ptr<Trial> weak = trial;
   const Ref& child = trial->write.ref;
-  trial->pending =
-      client_.get(child.resource, child.key, [this, weak](Result<json::Value> there) {
-        auto trial = weak.lock();
-        if (!trial) return;
-        if (!there) return failed(trial, there.error());
-        auto fields = takenOver((*there)["metadata"]["managedFields"], options_.predecessors);
-        if (!fields) return sendApply(trial);
-        if (!mayWrite()) return;
-        json::Array patch{json::Object{{"op", "test"},
-                                       {"path", "/metadata/resourceVersion"},
-                                       {"value", kube::resourceVersion(*there)}},
-                          json::Object{{"op", "replace"},
-                                       {"path", "/metadata/managedFields"},
-                                       {"value", *std::move(fields)}}};
-        const Ref& child = trial->write.ref;
-        trial->pending =
-            client_.patch(child.resource, child.key, kube::PatchType::Json, std::move(patch), {},
-                          [this, weak](Result<json::Value> done) {
-                            auto trial = weak.lock();
-                            if (!trial) return;
-                            if (!done) return failed(trial, done.error());
-                            sendApply(trial);
-                          });
-      });
+  trial->pending = client_.get(child.resource, child.key, [this, weak](Result<json::Value> there) {
+    auto trial = weak.lock();
+    if (!trial) return;
+    if (!there) return failed(trial, there.error());
+    auto fields = takenOver((*there)["metadata"]["managedFields"], options_.predecessors);
+    if (!fields) return sendApply(trial);
+    if (!mayWrite()) return;
+    json::Array patch{
+        json::Object{{"op", "test"},
+                     {"path", "/metadata/resourceVersion"},
+                     {"value", kube::resourceVersion(*there)}},
+        json::Object{
+            {"op", "replace"}, {"path", "/metadata/managedFields"}, {"value", *std::move(fields)}}};
+    const Ref& child = trial->write.ref;
+    trial->pending = client_.patch(child.resource, child.key, kube::PatchType::Json,
+                                   std::move(patch), {}, [this, weak](Result<json::Value> done) {
+                                     auto trial = weak.lock();
+                                     if (!trial) return;
+                                     if (!done) return failed(trial, done.error());
+                                     sendApply(trial);
+                                   });
+  });
 }
 
 void Engine::sendApply(const std::shared_ptr<Trial>& trial) {
@@ -690,35 +701,37 @@ void Engine::sendApply(const std::shared_ptr<Trial>& trial) {
   std::weak_ptr<Trial> weak = trial;
   json::Value body = trial->write.object;
   body.make("metadata").make("uid") = trial->write.uid;
-  trial->pending =
-      client_.apply(trial->write.ref.resource, body, {.force = true},
-                    [this, weak](Result<json::Value> applied) {
-                      auto trial = weak.lock();
-                      if (!trial) return;
-                      if (applied) return succeeded(trial, *applied);
-                      if (trial->write.replace && applied.error().code == Code::InvalidArgument)
-                        return sendDelete(trial);  // and then it is made anew
-                      failed(trial, applied.error());
-                    });
+  trial->pending = client_.apply(
+      trial->write.ref.resource, body, {.force = true}, [this, weak](Result<json::Value> applied) {
+        auto trial = weak.lock();
+        if (!trial) return;
+        if (applied) return succeeded(trial, *applied);
+        if (trial->write.replace && applied.error().code == Code::InvalidArgument)
+          return sendDelete(trial);  // and then it is made anew
+        failed(trial, applied.error());
+      });
 }
 
 void Engine::sendDelete(const std::shared_ptr<Trial>& trial) {
   if (!mayWrite()) return;
   std::weak_ptr<Trial> weak = trial;
   const Write& write = trial->write;
-  trial->pending = client_.remove(
-      write.ref.resource, write.ref.key, {.uid = write.uid, .propagation = "Background"},
-      [this, weak](Result<json::Value> gone) {
-        auto trial = weak.lock();
-        if (!trial) return;
-        const Ref& child = trial->write.ref;
-        if (!gone && gone.error().code != Code::NotFound) return failed(trial, gone.error());
-        // With finalizers it is still there, as the answer says; else it is gone now.
-        trial->write.op = Write::Op::Delete;
-        if (gone && kube::isDeleting(*gone)) return succeeded(trial, *gone);
-        known_.at(child.resource)->table.drop(child.key);
-        succeeded(trial, nullptr);
-      });
+  trial->pending = client_.remove(write.ref.resource, write.ref.key,
+                                  {.uid = write.uid, .propagation = "Background"},
+                                  [this, weak](Result<json::Value> gone) {
+                                    auto trial = weak.lock();
+                                    if (!trial) return;
+                                    const Ref& child = trial->write.ref;
+                                    if (!gone && gone.error().code != Code::NotFound)
+                                      return failed(trial, gone.error());
+                                    // With finalizers it is still there, as the answer says; else
+                                    // it is gone now.
+                                    trial->write.op = Write::Op::Delete;
+                                    if (gone && kube::isDeleting(*gone))
+                                      return succeeded(trial, *gone);
+                                    known_.at(child.resource)->table.drop(child.key);
+                                    succeeded(trial, nullptr);
+                                  });
 }
 
 void Engine::sendFinalizers(const std::shared_ptr<Trial>& trial) {

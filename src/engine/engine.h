@@ -58,9 +58,9 @@ struct EngineOptions {
   Metrics* metrics = nullptr;
 };
 
-// Makes reality match what plans say, for ever: keeps what they read current, runs a plan again when
-// anything that it read has changed, sends what differs, and writes the status. Everything happens
-// on the client's thread. Writes nothing unless it leads.
+// Makes reality match what plans say, for ever: keeps what they read current, runs a plan again
+// when anything that it read has changed, sends what differs, and writes the status. Everything
+// happens on the client's thread. Writes nothing unless it leads.
 class Engine final : private Source {
  public:
   Engine(kube::Client& client, Random& random, EngineOptions options);
@@ -166,8 +166,8 @@ class Engine final : private Source {
   Pending working_;
   bool work_queued_ = false;
   bool leads_ = false;
-  std::size_t running_ = 0;    // entries with writes under way
-  std::size_t in_flight_ = 0;  // writes
+  std::size_t running_ = 0;                                 // entries with writes under way
+  std::size_t in_flight_ = 0;                               // writes
   std::vector<std::pair<std::uint64_t, Pending>> telling_;  // events under way
   std::uint64_t told_ = 0;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

@@ -75,8 +75,7 @@ struct Fixture : kube::FakeApi {
     return *watches->sent.at(0);
   }
   void tell(const kube::Resource& resource, std::string_view type, const json::Value& object) {
-    watch(resource).data(
-        json::write(json::Object{{"type", type}, {"object", object}}) + "\n");
+    watch(resource).data(json::write(json::Object{{"type", type}, {"object", object}}) + "\n");
     scheduler.runReady();
   }
   void sync(const std::vector<json::Value>& lamps, const std::vector<json::Value>& maps = {}) {
@@ -84,8 +83,7 @@ struct Fixture : kube::FakeApi {
       watch(resource).head(200);
       for (const json::Value& one : resource == kLamps ? lamps : maps)
         if (resource != kSecrets) tell(resource, "ADDED", one);
-      tell(resource, "BOOKMARK",
-           *json::parse(R"({"metadata":{"resourceVersion":"90",
+      tell(resource, "BOOKMARK", *json::parse(R"({"metadata":{"resourceVersion":"90",
              "annotations":{"k8s.io/initial-events-end":"true"}}})"));
     }
     ASSERT_TRUE(engine->synced());
@@ -100,9 +98,7 @@ struct Fixture : kube::FakeApi {
     }
     return lines;
   }
-  Sent& last(std::size_t back = 0) {
-    return *requests->sent.at(requests->sent.size() - 1 - back);
-  }
+  Sent& last(std::size_t back = 0) { return *requests->sent.at(requests->sent.size() - 1 - back); }
   // What a server makes of it.
   void accept(Sent& sent) {
     json::Value made = *json::parse(sent.request.body);
@@ -183,8 +179,9 @@ TEST(Engine, AListIsReadAgainWhenItsMembersChange) {
     f.sync({object("desk", 10)}, {map});
     f.acceptAll();
     int runs = f.runs;
-    f.tell(kConfigMaps, "MODIFIED",
-           object("m", 20, format(R"({{"metadata":{{"labels":{}}},"data":{}}})", c.labels, c.data)));
+    f.tell(
+        kConfigMaps, "MODIFIED",
+        object("m", 20, format(R"({{"metadata":{{"labels":{}}},"data":{}}})", c.labels, c.data)));
     EXPECT_EQ(f.runs - runs, c.runs ? 1 : 0) << c.what;
   }
 }

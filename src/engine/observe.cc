@@ -24,8 +24,7 @@ Fact Observer::ask(const Observation& observation) {
   if (how == classes_.end()) return {.error = format("nobody can look at {}", observation.what)};
   std::shared_ptr<Look>& look = looks_[observation.key()];
   if (!look) {
-    look = std::make_shared<Look>(observation, &how->second,
-                                  Backoff(how->second.backoff, random_));
+    look = std::make_shared<Look>(observation, &how->second, Backoff(how->second.backoff, random_));
     queue(look);
   }
   return look->fact;
@@ -59,9 +58,10 @@ void Observer::start(const std::shared_ptr<Look>& look) {
       finish(look, Error{.code = Code::DeadlineExceeded,
                          .message = "no answer within " + formatDuration(look->how->timeout)});
   });
-  look->pending = look->how->look(look->observation.input, [this, weak](Result<json::Value> result) {
-    if (auto look = weak.lock()) finish(look, std::move(result));
-  });
+  look->pending =
+      look->how->look(look->observation.input, [this, weak](Result<json::Value> result) {
+        if (auto look = weak.lock()) finish(look, std::move(result));
+      });
 }
 
 void Observer::finish(const std::shared_ptr<Look>& look, Result<json::Value> result) {

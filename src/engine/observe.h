@@ -46,7 +46,7 @@ class Observer {
   std::map<std::string, ObservationClass> classes_;
   Function<void(const std::string& key)> changed_;
   std::map<std::string, std::shared_ptr<Look>> looks_;
-  std::map<std::string, std::size_t> running_;                            // per class
+  std::map<std::string, std::size_t> running_;                       // per class
   std::map<std::string, std::vector<std::weak_ptr<Look>>> waiting_;  // per class
 };
 

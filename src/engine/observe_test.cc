@@ -35,9 +35,9 @@ struct Observed {
                            looks.push_back(look);
                            return Pending([look] { look->dropped = true; });
                          }});
-    observer = std::make_unique<Observer>(
-        scheduler, random, std::move(classes),
-        [this](const std::string& key) { changed.push_back(key); });
+    observer =
+        std::make_unique<Observer>(scheduler, random, std::move(classes),
+                                   [this](const std::string& key) { changed.push_back(key); });
   }
   Fact ask(std::string_view input, std::string_view what = "tools") {
     Fact fact = observer->ask({std::string(what), input});

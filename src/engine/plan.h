@@ -52,8 +52,7 @@ struct Plan {
     children.push_back({std::move(resource), std::move(object)});
   }
   void condition(std::string type, bool holds, std::string reason, std::string message = {}) {
-    condition(std::move(type),
-              holds ? kube::ConditionStatus::True : kube::ConditionStatus::False,
+    condition(std::move(type), holds ? kube::ConditionStatus::True : kube::ConditionStatus::False,
               std::move(reason), std::move(message));
   }
   void condition(std::string type, kube::ConditionStatus status, std::string reason,

@@ -16,12 +16,18 @@ constexpr std::string_view kCreated = "c:", kAppliedMark = "a:", kOnce = "once";
 
 std::string_view opName(Write::Op op) {
   switch (op) {
-    case Write::Op::Create: return "create";
-    case Write::Op::Apply: return "apply";
-    case Write::Op::Conflict: return "leave alone";
-    case Write::Op::Delete: return "delete";
-    case Write::Op::Finalizers: return "set the finalizers of";
-    case Write::Op::Status: return "set the status of";
+    case Write::Op::Create:
+      return "create";
+    case Write::Op::Apply:
+      return "apply";
+    case Write::Op::Conflict:
+      return "leave alone";
+    case Write::Op::Delete:
+      return "delete";
+    case Write::Op::Finalizers:
+      return "set the finalizers of";
+    case Write::Op::Status:
+      return "set the status of";
   }
   return "";
 }
@@ -280,11 +286,11 @@ std::optional<Write> reconcileStatus(const Ref& ref, const json::Value& object, 
   });
   there.make("conditions") = std::move(ours);
   if (there == wanted) return std::nullopt;
-  json::Value body = json::Object{
-      {"apiVersion", ref.resource.apiVersion()},
-      {"kind", ref.resource.kind},
-      {"metadata", json::Object{{"name", ref.key.name}, {"uid", kube::uid(object)}}},
-      {"status", std::move(wanted)}};
+  json::Value body =
+      json::Object{{"apiVersion", ref.resource.apiVersion()},
+                   {"kind", ref.resource.kind},
+                   {"metadata", json::Object{{"name", ref.key.name}, {"uid", kube::uid(object)}}},
+                   {"status", std::move(wanted)}};
   if (!ref.key.ns.empty()) body.make("metadata").make("namespace") = ref.key.ns;
   return Write{.op = Write::Op::Status,
                .ref = ref,
@@ -298,12 +304,12 @@ std::vector<Event> transitions(const json::Value& object, const json::Value& sta
     auto before = kube::findCondition(object, condition["type"].string());
     if (!before || kube::conditionStatusName(before->status) == condition["status"].string())
       continue;
-    events.push_back({.id = format("{} {} {}", condition["type"].string(),
-                                   condition["status"].string(),
-                                   condition["lastTransitionTime"].string()),
-                      .warning = condition["status"].string() == "False",
-                      .reason = condition["reason"].string(),
-                      .message = condition["message"].string()});
+    events.push_back(
+        {.id = format("{} {} {}", condition["type"].string(), condition["status"].string(),
+                      condition["lastTransitionTime"].string()),
+         .warning = condition["status"].string() == "False",
+         .reason = condition["reason"].string(),
+         .message = condition["message"].string()});
   }
   return events;
 }

@@ -22,11 +22,11 @@ struct Write {
   };
   Op op;
   Ref ref;
-  json::Value object = {};     // what is sent
-  std::string uid = {};        // of the object that is meant; it is another one: do nothing
-  bool take_over = false;      // Apply: fields were written by a POST, or by who was here before us
-  bool replace = false;        // Apply: when the server refuses, delete it and make it anew
-  std::string why = {};        // the first difference, for people
+  json::Value object = {};  // what is sent
+  std::string uid = {};     // of the object that is meant; it is another one: do nothing
+  bool take_over = false;   // Apply: fields were written by a POST, or by who was here before us
+  bool replace = false;     // Apply: when the server refuses, delete it and make it anew
+  std::string why = {};     // the first difference, for people
 
   std::string text() const;  // "apply Deployment shop/web: spec.replicas is 3, not 1"
 };

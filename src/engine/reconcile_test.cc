@@ -91,14 +91,17 @@ struct Cluster {
           there[write.ref] = observed().admitted(write.ref, write.object);
           break;
         case Write::Op::Apply:
-          there[write.ref] = json::applyMergePatch(there[write.ref],
-                                                   observed().admitted(write.ref, write.object));
+          there[write.ref] =
+              json::applyMergePatch(there[write.ref], observed().admitted(write.ref, write.object));
           break;
-        case Write::Op::Delete: there.erase(write.ref); break;
+        case Write::Op::Delete:
+          there.erase(write.ref);
+          break;
         case Write::Op::Finalizers:
           object.make("metadata").make("finalizers") = write.object;
           break;
-        default: break;
+        default:
+          break;
       }
     }
   }
@@ -126,10 +129,11 @@ TEST(Reconcile, AnOwnerIsNamedOnlyWhereItCollectsGarbage) {
   };
   kube::Resource global = kLamps;
   global.namespaced = false;
-  for (const Case& c : {Case{kConfigMaps, "ns", kDesk, true}, Case{kConfigMaps, "other", kDesk, false},
-                        Case{kRoles, "", kDesk, false},
-                        Case{kConfigMaps, "ns", {global, {"", "desk"}}, false}}) {
-    json::Value object = json::Object{{"metadata", json::Object{{"name", "x"}, {"namespace", c.ns}}}};
+  for (const Case& c :
+       {Case{kConfigMaps, "ns", kDesk, true}, Case{kConfigMaps, "other", kDesk, false},
+        Case{kRoles, "", kDesk, false}, Case{kConfigMaps, "ns", {global, {"", "desk"}}, false}}) {
+    json::Value object =
+        json::Object{{"metadata", json::Object{{"name", "x"}, {"namespace", c.ns}}}};
     json::Value made = finished({.resource = c.resource, .object = object}, c.owner, desk());
     EXPECT_EQ(kube::controllerOf(made).has_value(), c.owned) << c.resource.kind << " " << c.ns;
     EXPECT_TRUE(belongsTo(made, "u1"));
@@ -234,19 +238,25 @@ TEST(Reconcile, PrunesOnlyWhatIsOurs) {
   };
   for (const Case& c :
        {Case{"made by us", R"({"labels":{"cadre.dev/owner-uid":"u1"},
-             "annotations":{"cadre.dev/applied":"c:1"}})", true},
+             "annotations":{"cadre.dev/applied":"c:1"}})",
+             true},
         Case{"applied by us", R"({"labels":{"cadre.dev/owner-uid":"u1"},
-             "annotations":{"cadre.dev/applied":"a:1"}})", true},
+             "annotations":{"cadre.dev/applied":"a:1"}})",
+             true},
         Case{"made once", R"({"labels":{"cadre.dev/owner-uid":"u1"},
-             "annotations":{"cadre.dev/applied":"once"}})", false},
+             "annotations":{"cadre.dev/applied":"once"}})",
+             false},
         Case{"made by a controller of ours", R"({"labels":{"cadre.dev/owner-uid":"u1"},
-             "ownerReferences":[{"kind":"ReplicaSet","uid":"u7","controller":true}]})", false},
+             "ownerReferences":[{"kind":"ReplicaSet","uid":"u7","controller":true}]})",
+             false},
         Case{"made by a user, for our object",
              R"({"ownerReferences":[{"kind":"Lamp","uid":"u1","controller":true}]})", false},
         Case{"of another object of ours", R"({"labels":{"cadre.dev/owner-uid":"u2"},
-             "annotations":{"cadre.dev/applied":"c:1"}})", false},
+             "annotations":{"cadre.dev/applied":"c:1"}})",
+             false},
         Case{"going already", R"({"labels":{"cadre.dev/owner-uid":"u1"},"deletionTimestamp":"x",
-             "annotations":{"cadre.dev/applied":"c:1"}})", false}}) {
+             "annotations":{"cadre.dev/applied":"c:1"}})",
+             false}}) {
     Cluster cluster;
     json::Value object = json::Object{{"metadata", parsed(c.metadata)}};
     object.make("metadata").make("name") = "old";
@@ -321,8 +331,8 @@ TEST(Reconcile, WhatTheServerWantsOtherwiseIsAccepted) {
 
 TEST(Reconcile, OfPodsOnlyLabelsCount) {
   Cluster c;
-  c.plan.children = {{.resource = kPods,
-                      .object = parsed(R"({"metadata":{"name":"p","namespace":"ns",
+  c.plan.children = {
+      {.resource = kPods, .object = parsed(R"({"metadata":{"name":"p","namespace":"ns",
                         "labels":{"app":"x"}},"spec":{"containers":[{"name":"a"}]}})")}};
   c.settle();
   c.plan.children[0].object.make("spec").make("priority") = 3;
@@ -370,28 +380,73 @@ TEST(Reconcile, Finalizers) {
   };
   const std::string_view deleting = R"("deletionTimestamp":"2026-01-01T00:00:00Z")";
   std::string going = format(R"({{"metadata":{{{},"finalizers":["x","ours"]}}}})", deleting);
-  for (const Case& c : std::vector<Case>{
-           {"it comes before anything is made", "{}", "ours", true, "",
-            {R"(set the finalizers of Lamp ns/desk ["ours"])"}},
-           {"what others have set stays", R"({"metadata":{"finalizers":["x"]}})", "ours", true, "",
-            {R"(set the finalizers of Lamp ns/desk ["x","ours"])"}},
-           {"it is there", R"({"metadata":{"finalizers":["ours"]}})", "ours", true, "",
-            {"create ConfigMap ns/a"}},
-           {"none is wanted any more", R"({"metadata":{"finalizers":["ours"]}})", "", false, "", {}},
-           {"of those before us", R"({"metadata":{"finalizers":["old","x"]}})", "", true, "",
-            {R"(set the finalizers of Lamp ns/desk ["x"])"}},
-           {"going, and a child is left", going, "ours", false, "c:1",
-            {"delete ConfigMap ns/a: it is no longer wanted"}},
-           {"going, and a child is still wanted", going, "ours", true, "",
-            {"create ConfigMap ns/a"}},
-           {"going, and nothing is left", going, "ours", false, "",
-            {R"(set the finalizers of Lamp ns/desk ["x"])"}},
-           {"going, and what was made once goes with it", going, "ours", false, "once",
-            {R"(set the finalizers of Lamp ns/desk ["x"])"}},
-           {"going, and what others made for it goes with it", going, "ours", false, "unmarked",
-            {R"(set the finalizers of Lamp ns/desk ["x"])"}},
-           {"going without one", format(R"({{"metadata":{{{},"finalizers":["x"]}}}})", deleting),
-            "ours", false, "", {}}}) {
+  for (const Case& c :
+       std::vector<Case>{{"it comes before anything is made",
+                          "{}",
+                          "ours",
+                          true,
+                          "",
+                          {R"(set the finalizers of Lamp ns/desk ["ours"])"}},
+                         {"what others have set stays",
+                          R"({"metadata":{"finalizers":["x"]}})",
+                          "ours",
+                          true,
+                          "",
+                          {R"(set the finalizers of Lamp ns/desk ["x","ours"])"}},
+                         {"it is there",
+                          R"({"metadata":{"finalizers":["ours"]}})",
+                          "ours",
+                          true,
+                          "",
+                          {"create ConfigMap ns/a"}},
+                         {"none is wanted any more",
+                          R"({"metadata":{"finalizers":["ours"]}})",
+                          "",
+                          false,
+                          "",
+                          {}},
+                         {"of those before us",
+                          R"({"metadata":{"finalizers":["old","x"]}})",
+                          "",
+                          true,
+                          "",
+                          {R"(set the finalizers of Lamp ns/desk ["x"])"}},
+                         {"going, and a child is left",
+                          going,
+                          "ours",
+                          false,
+                          "c:1",
+                          {"delete ConfigMap ns/a: it is no longer wanted"}},
+                         {"going, and a child is still wanted",
+                          going,
+                          "ours",
+                          true,
+                          "",
+                          {"create ConfigMap ns/a"}},
+                         {"going, and nothing is left",
+                          going,
+                          "ours",
+                          false,
+                          "",
+                          {R"(set the finalizers of Lamp ns/desk ["x"])"}},
+                         {"going, and what was made once goes with it",
+                          going,
+                          "ours",
+                          false,
+                          "once",
+                          {R"(set the finalizers of Lamp ns/desk ["x"])"}},
+                         {"going, and what others made for it goes with it",
+                          going,
+                          "ours",
+                          false,
+                          "unmarked",
+                          {R"(set the finalizers of Lamp ns/desk ["x"])"}},
+                         {"going without one",
+                          format(R"({{"metadata":{{{},"finalizers":["x"]}}}})", deleting),
+                          "ours",
+                          false,
+                          "",
+                          {}}}) {
     Cluster cluster;
     cluster.object = desk(c.object);
     cluster.plan.finalizer = c.finalizer;
@@ -463,10 +518,10 @@ TEST(Status, DifferencesAreSeen) {
   cases.push_back({"a generation",
                    [](json::Value& o, Plan&) { o.make("metadata").make("generation") = 5; }, true});
   cases.push_back({"a condition's mind", [](json::Value&, Plan& p) { p = lit(false); }, true});
-  cases.push_back({"a message",
-                   [](json::Value&, Plan& p) { p.conditions[0].message = "well"; }, true});
-  cases.push_back({"a condition of ours less",
-                   [](json::Value&, Plan& p) { p.conditions.pop_back(); }, true});
+  cases.push_back(
+      {"a message", [](json::Value&, Plan& p) { p.conditions[0].message = "well"; }, true});
+  cases.push_back(
+      {"a condition of ours less", [](json::Value&, Plan& p) { p.conditions.pop_back(); }, true});
   cases.push_back({"a foreign condition",
                    [](json::Value& o, Plan&) {
                      json::Array& list = o.make("status").make("conditions").makeArray();
@@ -550,7 +605,8 @@ TEST(TakenOver, OnlyWhatIsOursOrOfThoseBeforeUs) {
             {entry("cadre", "Apply", R"({"f:a":{}})"), entry("kubectl", "Update", "{}")},
             {}},
            {"a POST of ours",
-            {entry("cadre", "Update", R"({"f:a":{}})"), entry("kubectl", "Update", R"({"f:b":{}})")},
+            {entry("cadre", "Update", R"({"f:a":{}})"),
+             entry("kubectl", "Update", R"({"f:b":{}})")},
             {R"(cadre Apply {"f:a":{}})", R"(kubectl Update {"f:b":{}})"}},
            {"both, and who was here before us",
             {entry("old", "Update", R"({"f:d":{"f:x":{},"k:{}":{".":{}}}})"),

@@ -125,8 +125,8 @@ void Endpoints::answerProbe(net::ServerRequest& request) {
   bool health = target.path == "/healthz";
   if (!health && target.path != "/readyz")
     return answerText(request, 404, "only /healthz and /readyz are here\n");
-  HealthAnswer answer = answerHealth(target.path.substr(1),
-                                     health ? options_.healthy : options_.ready, verbose);
+  HealthAnswer answer =
+      answerHealth(target.path.substr(1), health ? options_.healthy : options_.ready, verbose);
   answerText(request, answer.status, std::move(answer.text));
 }
 

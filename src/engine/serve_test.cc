@@ -44,8 +44,8 @@ struct Served {
     endpoints = *std::move(opened);
   }
   net::HttpResponse send(std::uint16_t port, std::string method, std::string target) {
-    auto client = *net::makeHttpClient(
-        loop, {.url = *net::Url::parse(format("http://127.0.0.1:{}", port))});
+    auto client =
+        *net::makeHttpClient(loop, {.url = *net::Url::parse(format("http://127.0.0.1:{}", port))});
     auto answer = net::await<net::HttpResponse>(loop, [&](auto done) {
       return net::fetch(*client, {.method = std::move(method), .target = std::move(target)},
                         1 << 20, std::move(done));
@@ -99,8 +99,8 @@ TEST(Endpoints, MayBeOffAndSayWhatIsInTheWay) {
   EXPECT_EQ((*off)->healthPort(), 0);
   auto one = Endpoints::open(loop, {.health_address = "127.0.0.1:0"});
   ASSERT_TRUE(one);
-  auto two = Endpoints::open(
-      loop, {.health_address = format("127.0.0.1:{}", (*one)->healthPort())});
+  auto two =
+      Endpoints::open(loop, {.health_address = format("127.0.0.1:{}", (*one)->healthPort())});
   ASSERT_FALSE(two);
   EXPECT_THAT(two.error().text(), HasSubstr("cannot listen on 127.0.0.1:"));
 }

@@ -58,8 +58,7 @@ Result<ServingKeys> ServingKeys::read(const json::Value& secret) {
     keys.next = net::CertificateAndKey{text("ca-next.crt"), text("ca-next.key")};
   // A context is what takes a certificate and its key together.
   auto check = [](std::string_view what, const net::CertificateAndKey& pair) -> Result<> {
-    auto usable =
-        net::TlsContext::server({.certificate = pair.certificate, .key = pair.key});
+    auto usable = net::TlsContext::server({.certificate = pair.certificate, .key = pair.key});
     if (!usable) return std::move(usable).error().context(what);
     return {};
   };
@@ -125,7 +124,9 @@ Result<ServingKeys> takeStep(ServingKeys keys, KeyStep step, const std::vector<s
       CADRE_LET(keys.serving, makeServing(keys.authority, names, now));
       break;
     }
-    case KeyStep::DropAuthority: keys.old.clear(); break;
+    case KeyStep::DropAuthority:
+      keys.old.clear();
+      break;
     case KeyStep::RenewServing: {
       CADRE_LET(keys.serving, makeServing(keys.authority, names, now));
       break;
@@ -155,8 +156,7 @@ std::string KeyKeeper::trouble() const {
 
 // One object, by itself.
 void KeyKeeper::follow(const kube::Resource& resource, const kube::ObjectKey& key,
-                       std::unique_ptr<kube::Watcher>& watcher,
-                       std::optional<json::Value>& seen) {
+                       std::unique_ptr<kube::Watcher>& watcher, std::optional<json::Value>& seen) {
   kube::WatchHandler handler;
   // What we wrote ourselves may be newer than what the watch tells.
   auto put = [&seen](json::Value object) {
@@ -234,10 +234,10 @@ void KeyKeeper::keepSecret() {
 }
 
 void KeyKeeper::save(const ServingKeys& keys, bool is_new) {
-  json::Value secret = is_new ? json::Object{{"metadata",
-                                              json::Object{{"name", options_.secret.name},
-                                                           {"namespace", options_.secret.ns}}}}
-                              : *secret_;
+  json::Value secret =
+      is_new ? json::Object{{"metadata", json::Object{{"name", options_.secret.name},
+                                                      {"namespace", options_.secret.ns}}}}
+             : *secret_;
   secret.make("data") = keys.data();
   saves_ = true;
   auto done = [this](Result<json::Value> saved) {
@@ -270,15 +270,14 @@ void KeyKeeper::keepConfiguration() {
   bundle_current_ = patch.size() == 1;  // also where there is no configuration: nobody calls us
   if (bundle_current_) return;
   patches_ = true;
-  patching_ = client_.patch(
-      kConfigurations, {"", options_.configuration}, kube::PatchType::Json, std::move(patch), {},
-      [this](Result<json::Value> patched) {
-        patches_ = false;
-        if (!patched) return failed("writing the caBundle", patched.error());
-        backoff_.reset();
-        configuration_ = *std::move(patched);
-        work();
-      });
+  patching_ = client_.patch(kConfigurations, {"", options_.configuration}, kube::PatchType::Json,
+                            std::move(patch), {}, [this](Result<json::Value> patched) {
+                              patches_ = false;
+                              if (!patched) return failed("writing the caBundle", patched.error());
+                              backoff_.reset();
+                              configuration_ = *std::move(patched);
+                              work();
+                            });
 }
 
 void KeyKeeper::failed(std::string_view doing, const Error& error) {

@@ -18,9 +18,7 @@ constexpr Duration kDay = 24h;
 const std::vector<std::string> kNames{"cadre.ns.svc", "127.0.0.1"};
 const Time kStart = FakeClock().now();
 
-ServingKeys made(Time now = kStart) {
-  return *takeStep({}, KeyStep::MakeAll, kNames, now);
-}
+ServingKeys made(Time now = kStart) { return *takeStep({}, KeyStep::MakeAll, kNames, now); }
 
 bool isTrusted(const std::string& serving, const ServingKeys& by) {
   return net::isSignedBy(serving, by.authority.certificate) ||
@@ -48,39 +46,39 @@ TEST(ServingKeys, WhichStepIsNextAndWhen) {
     int day;
   };
   const int authority_day = kAuthorityDays - kAuthorityDays / 3 - 1;  // when a third is left
-  for (const Case& c : std::vector<Case>{
-           {"new", {}, 0, KeyStep::RenewServing, 60},
-           {"a third is left", {}, 70, KeyStep::RenewServing, 60},
-           {"it has expired", {}, 95, KeyStep::RenewServing, 95},
-           {"renewed", {{KeyStep::RenewServing, 60}}, 60, KeyStep::RenewServing, 120},
-           {"the authority has a third left",
-            {{KeyStep::RenewServing, 240}},
-            240,
-            KeyStep::AddAuthority,
-            authority_day},
-           {"the next one is known",
-            {{KeyStep::AddAuthority, 20}},
-            20,
-            KeyStep::SwitchAuthority,
-            21},
-           {"it signs",
-            {{KeyStep::AddAuthority, 20}, {KeyStep::SwitchAuthority, 21}},
-            21,
-            KeyStep::DropAuthority,
-            22},
-           {"the old one is gone",
-            {{KeyStep::AddAuthority, 20},
-             {KeyStep::SwitchAuthority, 21},
-             {KeyStep::DropAuthority, 22}},
-            22,
-            KeyStep::RenewServing,
-            81},
-           {"what is served cannot wait for its authority",
-            {{KeyStep::AddAuthority, 60}},
-            60,
-            KeyStep::RenewServing,
-            60},
-           {"nobody was there for a year", {}, 400, KeyStep::MakeAll, 400}}) {
+  for (const Case& c :
+       std::vector<Case>{{"new", {}, 0, KeyStep::RenewServing, 60},
+                         {"a third is left", {}, 70, KeyStep::RenewServing, 60},
+                         {"it has expired", {}, 95, KeyStep::RenewServing, 95},
+                         {"renewed", {{KeyStep::RenewServing, 60}}, 60, KeyStep::RenewServing, 120},
+                         {"the authority has a third left",
+                          {{KeyStep::RenewServing, 240}},
+                          240,
+                          KeyStep::AddAuthority,
+                          authority_day},
+                         {"the next one is known",
+                          {{KeyStep::AddAuthority, 20}},
+                          20,
+                          KeyStep::SwitchAuthority,
+                          21},
+                         {"it signs",
+                          {{KeyStep::AddAuthority, 20}, {KeyStep::SwitchAuthority, 21}},
+                          21,
+                          KeyStep::DropAuthority,
+                          22},
+                         {"the old one is gone",
+                          {{KeyStep::AddAuthority, 20},
+                           {KeyStep::SwitchAuthority, 21},
+                           {KeyStep::DropAuthority, 22}},
+                          22,
+                          KeyStep::RenewServing,
+                          81},
+                         {"what is served cannot wait for its authority",
+                          {{KeyStep::AddAuthority, 60}},
+                          60,
+                          KeyStep::RenewServing,
+                          60},
+                         {"nobody was there for a year", {}, 400, KeyStep::MakeAll, 400}}) {
     NextStep next = nextStep(after(c.steps), kNames, kDay, kStart + c.today * kDay);
     EXPECT_EQ(next.step, c.next) << c.what;
     EXPECT_EQ(std::chrono::floor<std::chrono::days>(next.at - kStart).count(), c.day) << c.what;
@@ -128,8 +126,8 @@ TEST(ServingKeys, ASecretHoldsThem) {
 
 TEST(ServingKeys, WhatDoesNotFitIsRefused) {
   for (const char* key : {"ca.crt", "ca.key", "tls.crt", "tls.key", "ca-next.key", "ca-old.crt"}) {
-    json::Value secret = json::Object{
-        {"data", takeStep(made(), KeyStep::AddAuthority, kNames, kStart)->data()}};
+    json::Value secret =
+        json::Object{{"data", takeStep(made(), KeyStep::AddAuthority, kNames, kStart)->data()}};
     secret.make("data").make(key) = base64Encode("nonsense");
     auto read = ServingKeys::read(secret);
     EXPECT_FALSE(read) << key;
@@ -201,8 +199,10 @@ struct Kept : kube::FakeApi {
     json::Value body = *json::parse(sent.request.body);
     said.push_back(format("{} {}", sent.request.method, of_secret ? "secret" : "configuration"));
     auto refuse = [&](int code, std::string_view reason) {
-      sent.answer(code, format(R"({{"kind":"Status","apiVersion":"v1","reason":"{}","code":{},"message":"no"}})",
-                               reason, code));
+      sent.answer(
+          code,
+          format(R"({{"kind":"Status","apiVersion":"v1","reason":"{}","code":{},"message":"no"}})",
+                 reason, code));
     };
     if (refuses) return refuse(403, "Forbidden");
     if (sent.request.method == "POST" && !secret.isNull()) return refuse(409, "AlreadyExists");

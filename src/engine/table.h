@@ -13,9 +13,9 @@
 
 namespace cadre::engine {
 
-// The objects of one kind that are known, whole but packed, and found by name or by index. Filled by
-// a watch, and by the answers to our own writes, which are newer: what is older than what is held, or
-// than what was told of something that is gone, is passed over. One thread.
+// The objects of one kind that are known, whole but packed, and found by name or by index. Filled
+// by a watch, and by the answers to our own writes, which are newer: what is older than what is
+// held, or than what was told of something that is gone, is passed over. One thread.
 class Table {
  public:
   struct Change {
@@ -26,8 +26,8 @@ class Table {
 
   explicit Table(std::vector<Index> indexes, Function<void(const Change&)> changed);
 
-  // A picture is drawn anew, of one namespace or of all: what is not put into it until its end and is
-  // not newer than it is gone. Several may be drawn at once.
+  // A picture is drawn anew, of one namespace or of all: what is not put into it until its end and
+  // is not newer than it is gone. Several may be drawn at once.
   std::uint32_t begin();
   void end(std::uint32_t picture, std::string_view version, std::string_view ns = {});
   // Without a picture: the answer to a write.

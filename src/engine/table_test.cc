@@ -29,10 +29,9 @@ json::Value object(std::string_view name, std::string_view version,
 struct Kept {
   std::vector<std::string> seen;  // "a@5 red green", "-a red"
   Table table{{kColor}, [this](const Table::Change& change) {
-                std::string line =
-                    change.object ? format("{}@{}", change.key.name,
-                                           kube::resourceVersion(*change.object))
-                                  : "-" + change.key.name;
+                std::string line = change.object ? format("{}@{}", change.key.name,
+                                                          kube::resourceVersion(*change.object))
+                                                 : "-" + change.key.name;
                 for (const auto& [index, value] : change.at) line += " " + value;
                 seen.push_back(line);
               }};
@@ -80,9 +79,9 @@ TEST(Table, WhatIsOlderIsPassedOver) {
   struct Case {
     std::string_view held, comes, then;
   };
-  for (const Case& c : {Case{"5", "5", "5"}, Case{"5", "4", "5"}, Case{"5", "6", "6"},
-                        Case{"9", "10", "10"}, Case{"10", "9", "10"},
-                        Case{"5", "opaque", "opaque"}, Case{"opaque", "5", "5"}}) {
+  for (const Case& c :
+       {Case{"5", "5", "5"}, Case{"5", "4", "5"}, Case{"5", "6", "6"}, Case{"9", "10", "10"},
+        Case{"10", "9", "10"}, Case{"5", "opaque", "opaque"}, Case{"opaque", "5", "5"}}) {
     Kept t;
     t.table.put(object("a", c.held));
     t.table.put(object("a", c.comes), t.table.begin());

@@ -44,9 +44,10 @@ std::string inWords(const json::Value& request, const std::vector<Detail>& cause
 json::Value refusal(const json::Value& request, const std::vector<Detail>& causes) {
   json::Array list;
   for (const Detail& cause : causes)
-    list.push_back(json::Object{{"field", cause.field},
-                                {"reason", cause.reason.empty() ? "FieldValueInvalid" : cause.reason},
-                                {"message", cause.message}});
+    list.push_back(
+        json::Object{{"field", cause.field},
+                     {"reason", cause.reason.empty() ? "FieldValueInvalid" : cause.reason},
+                     {"message", cause.message}});
   return json::Object{{"status", "Failure"},
                       {"code", 422},
                       {"reason", "Invalid"},
@@ -77,7 +78,8 @@ Result<json::Value> answerReview(const json::Value& review,
   const json::Value& of = request["resource"];
   const Validator* validator = nullptr;
   for (const Validator& one : validators)
-    if (one.resource.group == of["group"].string() && one.resource.plural == of["resource"].string())
+    if (one.resource.group == of["group"].string() &&
+        one.resource.plural == of["resource"].string())
       validator = &one;
   if (!validator)
     return Error{.code = Code::NotFound,
@@ -88,8 +90,7 @@ Result<json::Value> answerReview(const json::Value& review,
   bool goes = operation == Operation::Update && kube::isDeleting(request["object"]);
   if (operation && request["subResource"].string().empty() && !goes)
     verdict = validator->validate(*operation, request["object"], request["oldObject"]);
-  json::Value response =
-      json::Object{{"uid", request["uid"]}, {"allowed", verdict.causes.empty()}};
+  json::Value response = json::Object{{"uid", request["uid"]}, {"allowed", verdict.causes.empty()}};
   if (!verdict.causes.empty()) response.make("status") = refusal(request, verdict.causes);
   json::Array& warnings = response.make("warnings").makeArray();
   for (std::string& warning : verdict.warnings) warnings.emplace_back(std::move(warning));
@@ -110,8 +111,7 @@ WebhookServer::WebhookServer(net::Loop& loop, WebhookOptions options)
 }
 
 Result<std::unique_ptr<WebhookServer>> WebhookServer::open(net::Loop& loop, kube::Client& client,
-                                                           Random& random,
-                                                           WebhookOptions options) {
+                                                           Random& random, WebhookOptions options) {
   CADRE_LET(auto address, BindAddress::parse(options.address));
   if (!address) return invalid("a webhook server needs an address to listen on");
   std::unique_ptr<WebhookServer> webhook(new WebhookServer(loop, std::move(options)));
@@ -119,10 +119,10 @@ Result<std::unique_ptr<WebhookServer>> WebhookServer::open(net::Loop& loop, kube
   // Until the real one is there; nobody trusts it.
   CADRE_LET(net::CertificateAndKey none,
             net::makeCertificate({.common_name = "not yet", .days = 1, .now = loop.clock().now()}));
-  net::HttpServerOptions http{.tls = net::TlsServerOptions{.certificate = none.certificate,
-                                                           .key = none.key},
-                              .max_body_bytes = kMaxBody,
-                              .body_timeout = kBodyTimeout};
+  net::HttpServerOptions http{
+      .tls = net::TlsServerOptions{.certificate = none.certificate, .key = none.key},
+      .max_body_bytes = kMaxBody,
+      .body_timeout = kBodyTimeout};
   CADRE_LET(webhook->server_, listenOn(loop, *address, std::move(http),
                                        [self](auto request) { self->answer(*request); }));
   if (!self->options_.certificate_directory.empty()) {
@@ -165,7 +165,8 @@ Result<> WebhookServer::reload() {
   return {};
 }
 
-// What is there but cannot be used may be half of a change: the old one is served until it is whole.
+// What is there but cannot be used may be half of a change: the old one is served until it is
+// whole.
 void WebhookServer::watchDirectory() {
   timer_ = loop_.after(kLookAgain, [this] {
     if (auto read = reload(); !read)
@@ -194,8 +195,8 @@ void WebhookServer::answer(net::ServerRequest& request) {
   auto review = json::parse(request.body, json::Limits{.bytes = kMaxBody});
   if (!review) return refuse(400, review.error().text());
   auto answer = answerReview(*review, options_.validators);
-  if (!answer) return refuse(answer.error().code == Code::NotFound ? 404 : 400,
-                             answer.error().text());
+  if (!answer)
+    return refuse(answer.error().code == Code::NotFound ? 404 : 400, answer.error().text());
   respond(200, "application/json", json::write(*answer));
 }
 

@@ -50,12 +50,11 @@ json::Value review(std::string_view request) {
   return json::Object{
       {"apiVersion", "admission.k8s.io/v1"},
       {"kind", "AdmissionReview"},
-      {"request",
-       json::applyMergePatch(
-           parsed(R"({"uid":"r1","operation":"CREATE","name":"desk","namespace":"ns",
+      {"request", json::applyMergePatch(
+                      parsed(R"({"uid":"r1","operation":"CREATE","name":"desk","namespace":"ns",
             "kind":{"group":"test.cadre.dev","version":"v1","kind":"Lamp"},
             "resource":{"group":"test.cadre.dev","version":"v1","resource":"lamps"}})"),
-           parsed(request))}};
+                      parsed(request))}};
 }
 
 TEST(Admission, Verdicts) {
@@ -64,24 +63,27 @@ TEST(Admission, Verdicts) {
     bool allowed;
     std::string_view message = "";
   };
-  for (const Case& c : std::vector<Case>{
-           {"good", R"({"object":{"spec":{"bulbs":1,"color":"red"}}})", true},
-           {"bad", R"({"object":{"spec":{"bulbs":0,"color":"red"}}})", false,
-            R"(Lamp.test.cadre.dev "desk" is invalid: spec.bulbs: Invalid value: 0: must be at least 1)"},
-           {"a dry run", R"({"dryRun":true,"object":{"spec":{"bulbs":0,"color":"red"}}})", false,
-            "is invalid"},
-           {"two causes",
-            R"({"operation":"UPDATE","object":{"spec":{"bulbs":0}},"oldObject":{"spec":{"bulbs":2}}})",
-            false, "is invalid: [spec.bulbs: Invalid value: 0: must be at least 1, spec.bulbs: may not become fewer]"},
-           {"what is going may go",
-            R"({"operation":"UPDATE","object":{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"}}})",
-            true},
-           {"deletion, refused",
-            R"({"operation":"DELETE","object":null,"oldObject":{"spec":{"lit":true}}})", false,
-            R"("desk" is invalid: it is lit)"},
-           {"deletion", R"({"operation":"DELETE","object":null,"oldObject":{"spec":{}}})", true},
-           {"a subresource", R"({"operation":"UPDATE","subResource":"status","object":{}})", true},
-           {"an operation that says nothing of the object", R"({"operation":"CONNECT"})", true}}) {
+  for (
+      const Case& c : std::vector<Case>{
+          {"good", R"({"object":{"spec":{"bulbs":1,"color":"red"}}})", true},
+          {"bad", R"({"object":{"spec":{"bulbs":0,"color":"red"}}})", false,
+           R"(Lamp.test.cadre.dev "desk" is invalid: spec.bulbs: Invalid value: 0: must be at least 1)"},
+          {"a dry run", R"({"dryRun":true,"object":{"spec":{"bulbs":0,"color":"red"}}})", false,
+           "is invalid"},
+          {"two causes",
+           R"({"operation":"UPDATE","object":{"spec":{"bulbs":0}},"oldObject":{"spec":{"bulbs":2}}})",
+           false,
+           "is invalid: [spec.bulbs: Invalid value: 0: must be at least 1, spec.bulbs: may not "
+           "become fewer]"},
+          {"what is going may go",
+           R"({"operation":"UPDATE","object":{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"}}})",
+           true},
+          {"deletion, refused",
+           R"({"operation":"DELETE","object":null,"oldObject":{"spec":{"lit":true}}})", false,
+           R"("desk" is invalid: it is lit)"},
+          {"deletion", R"({"operation":"DELETE","object":null,"oldObject":{"spec":{}}})", true},
+          {"a subresource", R"({"operation":"UPDATE","subResource":"status","object":{}})", true},
+          {"an operation that says nothing of the object", R"({"operation":"CONNECT"})", true}}) {
     auto answer = answerReview(review(c.request), lampValidators());
     ASSERT_TRUE(answer) << c.what << ": " << answer.error().text();
     EXPECT_EQ((*answer)["apiVersion"].string(), "admission.k8s.io/v1");
@@ -112,12 +114,12 @@ TEST(Admission, WhatIsNoReviewIsNotAnswered) {
   };
   json::Value old_version = review("{}");
   old_version.make("apiVersion") = "admission.k8s.io/v1beta1";
-  for (const Case& c : std::vector<Case>{
-           {json::Value(), Code::InvalidArgument},
-           {json::Array{}, Code::InvalidArgument},
-           {old_version, Code::InvalidArgument},
-           {review(R"({"uid":null})"), Code::InvalidArgument},
-           {review(R"({"resource":{"resource":"sockets"}})"), Code::NotFound}}) {
+  for (const Case& c :
+       std::vector<Case>{{json::Value(), Code::InvalidArgument},
+                         {json::Array{}, Code::InvalidArgument},
+                         {old_version, Code::InvalidArgument},
+                         {review(R"({"uid":null})"), Code::InvalidArgument},
+                         {review(R"({"resource":{"resource":"sockets"}})"), Code::NotFound}}) {
     auto answer = answerReview(c.review, lampValidators());
     ASSERT_FALSE(answer);
     EXPECT_EQ(answer.error().code, c.code);

@@ -65,10 +65,10 @@ TEST(World, RecordsEveryLookAlsoMisses) {
   for (const Read& read : world.reads())
     said.push_back(format("{} {} {} {} {} {}", static_cast<int>(read.what), read.ref.key.name,
                           read.view.name, read.value, read.seen != 0, read.members.size()));
-  EXPECT_THAT(said, ElementsAre("0 a whole  true 0", "0 b spec  true 0", "0 missing whole  false 0",
-                                "1  spec all false 2", "1  whole nothing false 0",
-                                "2  whole  true 0", "2  whole  false 0",
-                                R"(3  whole tools "http://x" true 0)"));
+  EXPECT_THAT(said,
+              ElementsAre("0 a whole  true 0", "0 b spec  true 0", "0 missing whole  false 0",
+                          "1  spec all false 2", "1  whole nothing false 0", "2  whole  true 0",
+                          "2  whole  false 0", R"(3  whole tools "http://x" true 0)"));
   EXPECT_TRUE(world.complete());
 }
 
@@ -91,8 +91,8 @@ TEST(World, IsCompleteWhenAllOfItCouldBeAnswered) {
                      w.get(kLamps, {"ns", "a"});
                    },
                    false});
-  cases.push_back({"a fact has its own way to say it", [](World& w) { w.observe({"tools", 1}); },
-                   true});
+  cases.push_back(
+      {"a fact has its own way to say it", [](World& w) { w.observe({"tools", 1}); }, true});
   for (const Case& c : cases) {
     FakeSource source;
     World world(source, {});

@@ -450,7 +450,8 @@ TEST(Client, ARotatedCertificateStays) {
 TEST(Client, TheRateLimitSpreadsRequestsOut) {
   FakeApi api({.qps = 10, .burst = 3});
   std::vector<Pending> gets;
-  for (int i = 0; i < 8; ++i) gets.push_back(api.client->get(kConfigMaps, {"ns", "a"}, [](auto) {}));
+  for (int i = 0; i < 8; ++i)
+    gets.push_back(api.client->get(kConfigMaps, {"ns", "a"}, [](auto) {}));
   api.scheduler.runReady();
   EXPECT_EQ(api.requests->sent.size(), 3u);
   api.scheduler.advance(200ms);

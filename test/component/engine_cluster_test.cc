@@ -1,9 +1,8 @@
 // The engine against a real kube-apiserver, with a kind of its own: a Lamp, whose children are
 // ConfigMaps (one per bulb), a Deployment, and whatever else a test asks for.
-#include "component/cluster_fixture.h"
-
 #include <gmock/gmock.h>
 
+#include "component/cluster_fixture.h"
 #include "engine/engine.h"
 #include "json/parse.h"
 #include "kube/discovery.h"
@@ -110,7 +109,9 @@ class EngineClusterTest : public ClusterTest {
     ASSERT_TRUE(eventually([&] {
       return run([&](auto done) {
                return client->get(kLamps, {"default", "none"}, std::move(done));
-             }).error().message.find("not found") != std::string::npos;
+             })
+                 .error()
+                 .message.find("not found") != std::string::npos;
     }));
   }
 
@@ -138,15 +139,15 @@ class EngineClusterTest : public ClusterTest {
   }
 
   json::Value makeLamp(std::string_view name, std::string_view spec) {
-    return create(kLamps, json::Object{{"apiVersion", "test.cadre.dev/v1"},
-                                       {"kind", "Lamp"},
-                                       {"metadata", json::Object{{"name", name}, {"namespace", ns}}},
-                                       {"spec", parsed(spec)}});
+    return create(kLamps,
+                  json::Object{{"apiVersion", "test.cadre.dev/v1"},
+                               {"kind", "Lamp"},
+                               {"metadata", json::Object{{"name", name}, {"namespace", ns}}},
+                               {"spec", parsed(spec)}});
   }
   std::optional<json::Value> get(const kube::Resource& resource, std::string_view name) {
-    auto got = run([&](auto done) {
-      return client->get(resource, {ns, std::string(name)}, std::move(done));
-    });
+    auto got = run(
+        [&](auto done) { return client->get(resource, {ns, std::string(name)}, std::move(done)); });
     if (got) return *got;
     EXPECT_EQ(got.error().code, Code::NotFound) << got.error().text();
     return std::nullopt;
@@ -254,10 +255,10 @@ TEST_F(EngineClusterTest, DropsWhatIsNoLongerWanted) {
 }
 
 TEST_F(EngineClusterTest, LeavesWhatBelongsToOthersAlone) {
-  json::Value foreign = create(
-      kConfigMaps,
-      json::Object{{"metadata", json::Object{{"name", "desk-bulb-0"}, {"namespace", ns}}},
-                   {"data", json::Object{{"color", "green"}}}});
+  json::Value foreign =
+      create(kConfigMaps,
+             json::Object{{"metadata", json::Object{{"name", "desk-bulb-0"}, {"namespace", ns}}},
+                          {"data", json::Object{{"color", "green"}}}});
   makeLamp("desk", R"({"bulbs":2,"color":"red"})");
   auto engine = start();
   ASSERT_TRUE(eventually([&] { return says("desk", "Accepted", "NameConflict"); }));
@@ -285,8 +286,8 @@ TEST_F(EngineClusterTest, HoldsUntilWhatItReadsIsThere) {
   int runs = lamp.runs;
   patch(kConfigMaps, "settings", R"({"metadata":{"labels":{"nobody":"reads"}}})");
   patch(kConfigMaps, "settings", R"({"data":{"color":"cold"}})");
-  ASSERT_TRUE(eventually(
-      [&] { return (*get(kLamps, "desk"))["status"]["from"].string() == "cold"; }));
+  ASSERT_TRUE(
+      eventually([&] { return (*get(kLamps, "desk"))["status"]["from"].string() == "cold"; }));
   EXPECT_EQ(lamp.runs, runs + 1) << "a change that the view does not show wakes nobody";
 
   remove(kConfigMaps, "settings");

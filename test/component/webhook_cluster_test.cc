@@ -1,10 +1,9 @@
 // The webhook server under a real kube-apiserver, which calls it on loopback.
-#include "engine/webhook.h"
-
 #include <gmock/gmock.h>
 
 #include "base/strings.h"
 #include "component/cluster_fixture.h"
+#include "engine/webhook.h"
 #include "json/parse.h"
 #include "net/http_client.h"
 
@@ -48,7 +47,9 @@ class WebhookClusterTest : public ClusterTest {
     ASSERT_TRUE(eventually([&] {
       return run([&](auto done) {
                return client->get(kLamps, {"default", "none"}, std::move(done));
-             }).error().message.find("not found") != std::string::npos;
+             })
+                 .error()
+                 .message.find("not found") != std::string::npos;
     }));
   }
   void TearDown() override {
@@ -57,13 +58,13 @@ class WebhookClusterTest : public ClusterTest {
 
   std::unique_ptr<WebhookServer> open(Duration spread = 24h) {
     std::vector<Validator> validators;
-    validators.push_back(
-        {kLamps, [](Operation, const json::Value& object, const json::Value&) {
-           Verdict verdict;
-           if (object["spec"]["bulbs"].integer() < 1)
-             verdict.causes.push_back({"spec.bulbs", "FieldValueInvalid", "must be at least 1"});
-           return verdict;
-         }});
+    validators.push_back({kLamps, [](Operation, const json::Value& object, const json::Value&) {
+                            Verdict verdict;
+                            if (object["spec"]["bulbs"].integer() < 1)
+                              verdict.causes.push_back(
+                                  {"spec.bulbs", "FieldValueInvalid", "must be at least 1"});
+                            return verdict;
+                          }});
     auto opened = WebhookServer::open(loop, *client, random,
                                       {.address = "127.0.0.1:0",
                                        .validators = std::move(validators),
@@ -89,11 +90,11 @@ class WebhookClusterTest : public ClusterTest {
     create(kConfigurations, configuration);
   }
   Result<json::Value> makeLamp(int bulbs, bool dry_run = false) {
-    json::Value lamp = json::Object{
-        {"apiVersion", "webhook.cadre.dev/v1"},
-        {"kind", "Lamp"},
-        {"metadata", json::Object{{"generateName", "lamp-"}, {"namespace", ns}}},
-        {"spec", json::Object{{"bulbs", bulbs}}}};
+    json::Value lamp =
+        json::Object{{"apiVersion", "webhook.cadre.dev/v1"},
+                     {"kind", "Lamp"},
+                     {"metadata", json::Object{{"generateName", "lamp-"}, {"namespace", ns}}},
+                     {"spec", json::Object{{"bulbs", bulbs}}}};
     return run([&](auto done) {
       return client->create(kLamps, lamp, {.dry_run = dry_run}, std::move(done));
     });
@@ -107,8 +108,8 @@ class WebhookClusterTest : public ClusterTest {
         must([&](auto done) { return client->get(kSecrets, {ns, "keys"}, std::move(done)); }));
   }
   std::string bundle() {
-    json::Value configuration = must(
-        [&](auto done) { return client->get(kConfigurations, {"", name}, std::move(done)); });
+    json::Value configuration =
+        must([&](auto done) { return client->get(kConfigurations, {"", name}, std::move(done)); });
     return *base64Decode(configuration["webhooks"].at(0)["clientConfig"]["caBundle"].string());
   }
   void pause(Duration time) {
