@@ -31,6 +31,8 @@ std::string base64Encode(std::string_view bytes);
 // Standard alphabet; white space is passed over, padding may be missing.
 std::optional<std::string> base64Decode(std::string_view text);
 
+std::string hexEncode(std::string_view bytes);  // in lower case
+
 // At most `limit` bytes, cut at a UTF-8 boundary; "..." marks the cut.
 std::string shorten(std::string_view text, std::size_t limit);
 

@@ -1,6 +1,7 @@
 #include "net/loop.h"
 
 #include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
 #include <csignal>
 
 #include "net/asio.h"
@@ -54,6 +55,26 @@ void Loop::run() {
   auto work = asio::make_work_guard(impl_->context);
   impl_->context.restart();
   impl_->context.run();
+}
+
+Pending onSignals(Loop& loop, std::vector<int> signals, Function<void(int signal)> got) {
+  struct Waiting {
+    Waiting(Loop& loop, Function<void(int)> got) : set(loop.impl().context), got(std::move(got)) {}
+    asio::signal_set set;
+    Function<void(int)> got;
+    static void wait(const std::shared_ptr<Waiting>& self) {
+      self->set.async_wait([weak = std::weak_ptr(self)](ErrorCode error, int signal) {
+        auto self = weak.lock();
+        if (error || !self) return;
+        wait(self);
+        self->got(signal);
+      });
+    }
+  };
+  auto waiting = std::make_shared<Waiting>(loop, std::move(got));
+  for (int signal : signals) waiting->set.add(signal);
+  Waiting::wait(waiting);
+  return Pending([waiting]() mutable { waiting.reset(); });
 }
 
 void Loop::stop() { impl_->context.stop(); }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "base/result.h"
 #include "base/scheduler.h"
@@ -35,6 +36,10 @@ class Loop final : public Scheduler {
  private:
   std::unique_ptr<Impl> impl_;
 };
+
+// Calls back on the loop for each of these signals that the process gets, instead of what they do
+// by themselves. Dropping it gives them back.
+Pending onSignals(Loop& loop, std::vector<int> signals, Function<void(int signal)> got);
 
 // Starts an operation that ends in a callback with a Result, and runs the loop until it does:
 //   auto pod = await<json::Value>(loop, [&](auto done) { return client.get(..., std::move(done));

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/ssl.h>
@@ -191,6 +192,15 @@ std::string sha256(std::string_view bytes) {
   unsigned length = 0;
   EVP_Digest(bytes.data(), bytes.size(), reinterpret_cast<unsigned char*>(out.data()), &length,
              EVP_sha256(), nullptr);
+  return out;
+}
+
+std::string hmacSha256(std::string_view key, std::string_view bytes) {
+  std::string out(32, '\0');
+  unsigned length = 0;
+  HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+       reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
+       reinterpret_cast<unsigned char*>(out.data()), &length);
   return out;
 }
 

@@ -51,6 +51,7 @@ class TlsContext {
 // Random bytes fit for keys and tokens.
 std::string secureRandom(std::size_t bytes);
 std::string sha256(std::string_view bytes);
+std::string hmacSha256(std::string_view key, std::string_view bytes);
 
 // A certificate and key of its own making: an issuing CA, or one signed by `issuer`.
 struct CertificateRequest {
