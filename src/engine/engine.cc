@@ -7,6 +7,7 @@
 #include "json/write.h"
 #include "kube/covers.h"
 #include "kube/names.h"
+#include "net/tls.h"
 
 namespace cadre::engine {
 namespace {
@@ -198,8 +199,10 @@ void Engine::feed(Known& known, kube::Selection select) {
   };
   handler.failed = [this, &known, &feed](const Error& error) {
     feed.trouble = error.text();
-    logger_.warn("watching failed; trying again",
-                 {{"kind", known.scope.resource.kind}, {"error", feed.trouble}});
+    bool missing = error.code == Code::NotFound;
+    if (feed.served || !missing)  // what the cluster does not have is told once
+      logger_.warn("watching failed; trying again",
+                   {{"kind", known.scope.resource.kind}, {"error", feed.trouble}});
     // The cluster does not have the kind. The watcher goes on asking.
     if (error.code != Code::NotFound || !feed.served) return;
     feed.served = false;
@@ -653,8 +656,11 @@ void Engine::send(const Ref& ref, const json::Value& object, Write write) {
 void Engine::sendCreate(const std::shared_ptr<Trial>& trial) {
   std::weak_ptr<Trial> weak = trial;
   const Write& write = trial->write;
+  json::Value body = write.object;
+  for (const auto& [key, prefix] : write.generate)  // known to nobody before this moment
+    body.make("stringData").make(key) = prefix + hexEncode(net::secureRandom(32));
   trial->pending =
-      client_.create(write.ref.resource, write.object, {}, [this, weak](Result<json::Value> made) {
+      client_.create(write.ref.resource, body, {}, [this, weak](Result<json::Value> made) {
         auto trial = weak.lock();
         if (!trial) return;
         if (made) return succeeded(trial, *made);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,9 @@ struct Child {
   json::Value object;  // with apiVersion, kind, name and namespace; exactly the fields that we mean
   Keep keep = Keep::InStep;
   Immutable immutable = Immutable::Report;
+  // Of a Secret that is made once: keys that get a random value when it is made, behind this
+  // prefix.
+  std::map<std::string, std::string> generate = {};
 
   Ref ref() const { return {resource, kube::ObjectKey::of(object)}; }
 };

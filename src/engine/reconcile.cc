@@ -196,7 +196,10 @@ std::vector<Write> reconcileChildren(const Ref& ref, const json::Value& object, 
     wanted.insert(child.ref());
     json::Value want = finished(child, ref, object);
     auto there = observed.find(child.ref());
-    Write write{.op = Write::Op::Create, .ref = child.ref(), .object = std::move(want)};
+    Write write{.op = Write::Op::Create,
+                .ref = child.ref(),
+                .object = std::move(want),
+                .generate = child.generate};
     if (there) {
       if (!belongsTo(*there, kube::uid(object))) {
         write.op = Write::Op::Conflict;

@@ -26,7 +26,8 @@ struct Write {
   std::string uid = {};     // of the object that is meant; it is another one: do nothing
   bool take_over = false;   // Apply: fields were written by a POST, or by who was here before us
   bool replace = false;     // Apply: when the server refuses, delete it and make it anew
-  std::string why = {};     // the first difference, for people
+  std::map<std::string, std::string> generate = {};  // Create: as in Child
+  std::string why = {};                              // the first difference, for people
 
   std::string text() const;  // "apply Deployment shop/web: spec.replicas is 3, not 1"
 };
