@@ -33,7 +33,7 @@ class SchemaServer {
   SchemaServer(const SchemaServer&) = delete;
 
   const Kind kind;
-  const std::string ns = format("schema-{}", ::getpid());
+  const std::string ns = format("schema-{}-{}", kind.plural, ::getpid());
 
   Result<json::Value> create(const Resource& resource, const json::Value& object,
                              const WriteOptions& options = {}) {

@@ -1,0 +1,319 @@
+// The KAOS kinds on a real kube-apiserver: what their spec calls done, as far as no pod has to run.
+// Pods are made ready by hand, in the Deployments' status.
+#include <algorithm>
+#include <set>
+
+#include <gmock/gmock.h>
+
+#include "component/cluster_fixture.h"
+#include "component/schema_server.h"
+#include "engine/engine.h"
+#include "json/parse.h"
+#include "kinds/kaos/plans.h"
+
+namespace cadre::kaos {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const kube::Resource kCrds{.group = "apiextensions.k8s.io",
+                           .version = "v1",
+                           .plural = "customresourcedefinitions",
+                           .kind = "CustomResourceDefinition",
+                           .namespaced = false};
+
+json::Value parsed(std::string_view text) { return *json::parse(text); }
+
+class KaosClusterTest : public ClusterTest {
+ protected:
+  void SetUp() override {
+    ClusterTest::SetUp();
+    for (const kube::Kind* kind : {&agentKind(), &modelApiKind(), &mcpServerKind()}) {
+      auto made = run([&](auto done) {
+        return client->apply(kCrds, kube::crd(*kind), {.force = true}, std::move(done));
+      });
+      ASSERT_TRUE(made) << made.error().text();
+      ASSERT_TRUE(eventually([&] {
+        auto got = run([&](auto done) {
+          return client->get(kind->resource(), {ns, "none"}, std::move(done));
+        });
+        return !got && got.error().message.find("not found") != std::string::npos &&
+               got.error().message.find("page") == std::string::npos;
+      }));
+    }
+    settings.system_namespace = ns;
+    engine::EngineOptions options;
+    serve(options, settings);
+    options.namespaces = {ns};
+    options.hash_secret = [](std::string_view value) { return std::string(value); };
+    options.observations.push_back(
+        {.name = "mcp-tools", .look = [this](const json::Value&, auto done) {
+           return loop.after(
+               0s, [done = std::move(done)] { done(json::Value(json::Array{"reverse", "echo"})); });
+         }});
+    if (std::getenv("CADRE_TEST_LOG")) options.logger = &logger;
+    engine = std::make_unique<engine::Engine>(*client, random, std::move(options));
+    engine->lead(true);
+    ASSERT_TRUE(loop.runUntil([&] { return engine->synced(); }, kSoon));
+  }
+
+  json::Value make(const kube::Resource& resource, std::string_view name, std::string_view spec) {
+    return create(resource,
+                  json::Object{{"apiVersion", resource.apiVersion()},
+                               {"kind", resource.kind},
+                               {"metadata", json::Object{{"name", name}, {"namespace", ns}}},
+                               {"spec", parsed(spec)}});
+  }
+  void makeAll() {
+    make(kModelApis, "llm", R"({"mode":"Proxy","proxyConfig":{"models":["a","b/*"]}})");
+    make(kMcpServers, "echo", R"({"config":{"tools":{"fromString":"def echo(): pass"}}})");
+    make(kAgents, "helper", R"({"modelAPI":"llm","model":"a","mcpServers":["echo"]})");
+  }
+  std::optional<json::Value> get(const kube::Resource& resource, std::string_view name) {
+    auto got = run(
+        [&](auto done) { return client->get(resource, {ns, std::string(name)}, std::move(done)); });
+    if (got) return *got;
+    EXPECT_EQ(got.error().code, Code::NotFound) << got.error().text();
+    return std::nullopt;
+  }
+  json::Value status(const kube::Resource& resource, std::string_view name) {
+    auto object = get(resource, name);
+    if (!object || (*object)["status"]["observedGeneration"].integer() != kube::generation(*object))
+      return {};
+    return (*object)["status"];
+  }
+  void patch(const kube::Resource& resource, std::string_view name, std::string_view merge,
+             std::string subresource = {}) {
+    must([&](auto done) {
+      return client->patch(resource, {ns, std::string(name)}, kube::PatchType::Merge, parsed(merge),
+                           {.field_manager = "somebody", .subresource = std::move(subresource)},
+                           std::move(done));
+    });
+  }
+  void remove(const kube::Resource& resource, std::string_view name) {
+    must([&](auto done) {
+      return client->remove(resource, {ns, std::string(name)}, {}, std::move(done));
+    });
+  }
+  // What the Deployment controller and the kubelet would do.
+  void runPods() {
+    for (const json::Value& deployment : list({.select = {.ns = ns}}, kDeployments)) {
+      std::int64_t generation = kube::generation(deployment),
+                   wanted = deployment["spec"]["replicas"].integer();
+      const json::Value& is = deployment["status"];
+      if (is["observedGeneration"].integer() == generation &&
+          is["availableReplicas"].integer() == wanted)
+        continue;
+      patch(kDeployments, kube::name(deployment),
+            format(R"({{"status":{{"observedGeneration":{},"replicas":{},"updatedReplicas":{},)"
+                   R"("readyReplicas":{},"availableReplicas":{}}}}})",
+                   generation, wanted, wanted, wanted, wanted),
+            "status");
+    }
+  }
+  bool eventually(const Function<bool()>& holds) {
+    for (int i = 0; i < 600; ++i) {
+      if (holds()) return true;
+      bool passed = false;
+      Pending timer = loop.after(50ms, [&] { passed = true; });
+      loop.runUntil([&] { return passed; }, kSoon);
+    }
+    return false;
+  }
+  bool becomes(const kube::Resource& resource, std::string_view name, std::string_view phase) {
+    return eventually([&] {
+      runPods();
+      return status(resource, name)["phase"].string() == phase;
+    });
+  }
+
+  Settings settings;
+  Logger logger{loop.clock(), {.level = LogLevel::Debug}, Logger::stderrSink()};
+  std::unique_ptr<engine::Engine> engine;
+};
+
+TEST_F(KaosClusterTest, EveryOrderEndsReadyWithOneRevision) {
+  std::vector<int> order{0, 1, 2};
+  do {
+    SCOPED_TRACE(format("{}{}{}", order[0], order[1], order[2]));
+    for (int which : order) {
+      if (which == 0) make(kModelApis, "llm", R"({"mode":"Proxy","proxyConfig":{"models":["a"]}})");
+      if (which == 1) make(kMcpServers, "echo", R"({"mcp":"mcp-echo"})");
+      if (which == 2) make(kAgents, "helper", R"({"modelAPI":"llm","mcpServers":["echo"]})");
+    }
+    ASSERT_TRUE(becomes(kAgents, "helper", "Ready"));
+    for (std::string_view name : {"modelapi-llm", "mcpserver-echo", "agent-helper"})
+      EXPECT_EQ(kube::generation(*get(kDeployments, name)), 1) << name;
+    remove(kAgents, "helper");
+    remove(kModelApis, "llm");
+    remove(kMcpServers, "echo");
+    // There is no garbage collector here.
+    for (const kube::Resource& kind : {kDeployments, kServices, kConfigMaps})
+      must([&](auto done) {
+        return client->removeAll(kind, {.ns = ns, .labels = "app.kubernetes.io/part-of=kaos"}, {},
+                                 std::move(done));
+      });
+    ASSERT_TRUE(eventually([&] { return engine->idle(); }));
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST_F(KaosClusterTest, AModelApiThatGoesAndComesBack) {
+  makeAll();
+  ASSERT_TRUE(becomes(kAgents, "helper", "Ready"));
+  std::string before(kube::resourceVersion(*get(kDeployments, "agent-helper")));
+  remove(kModelApis, "llm");
+  ASSERT_TRUE(becomes(kAgents, "helper", "Waiting"));
+  EXPECT_THAT(status(kAgents, "helper")["message"].string(), HasSubstr("\"llm\" not found"));
+  EXPECT_FALSE(status(kAgents, "helper")["ready"].boolean()) << "trap 1";
+  EXPECT_EQ(kube::resourceVersion(*get(kDeployments, "agent-helper")), before);
+  for (const kube::Resource& kind : {kDeployments, kServices})
+    if (get(kind, "modelapi-llm")) remove(kind, "modelapi-llm");
+  remove(kConfigMaps, "litellm-config-llm");
+  make(kModelApis, "llm", R"({"mode":"Proxy","proxyConfig":{"models":["a"]}})");
+  EXPECT_TRUE(becomes(kAgents, "helper", "Ready"));
+}
+
+TEST_F(KaosClusterTest, AModelThatIsNotSupportedHealsByTheListAlone) {
+  make(kModelApis, "llm", R"({"mode":"Proxy","proxyConfig":{"models":["a"]}})");
+  make(kAgents, "helper", R"({"modelAPI":"llm","model":"z"})");
+  ASSERT_TRUE(becomes(kAgents, "helper", "Failed"));
+  EXPECT_THAT(status(kAgents, "helper")["message"].string(),
+              HasSubstr("model \"z\" not supported by ModelAPI \"llm\" (supported: [a])"));
+  patch(kModelApis, "llm", R"({"spec":{"proxyConfig":{"models":["a","z"]}}})");
+  EXPECT_TRUE(becomes(kAgents, "helper", "Ready"));
+}
+
+TEST_F(KaosClusterTest, ChildrenAreRepairedAndPruned) {
+  makeAll();
+  ASSERT_TRUE(becomes(kAgents, "helper", "Ready"));
+  patch(kServices, "agent-helper", R"({"spec":{"ports":[{"name":"x","port":1}]}})");  // trap 5
+  EXPECT_TRUE(eventually([&] {  // what somebody added is theirs, and stays
+    std::set<std::int64_t> ports;
+    json::Value service = *get(kServices, "agent-helper");
+    for (const json::Value& port : service["spec"]["ports"].array())
+      ports.insert(port["port"].integer());
+    return ports == std::set<std::int64_t>{1, 80, 8000};
+  }));
+  remove(kServices, "agent-helper");
+  EXPECT_TRUE(eventually([&] { return get(kServices, "agent-helper").has_value(); }));
+  patch(kAgents, "helper", R"({"spec":{"agentNetwork":{"expose":false}}})");  // trap 7
+  EXPECT_TRUE(eventually([&] { return !get(kServices, "agent-helper"); }));
+  EXPECT_TRUE(eventually([&] {
+    json::Value is = status(kAgents, "helper");
+    return !is.isNull() && is["endpoint"].isNull();
+  }));
+  patch(kModelApis, "llm",
+        R"({"spec":{"mode":"Hosted","proxyConfig":null,"hostedConfig":{"model":"a"}}})");
+  EXPECT_TRUE(eventually([&] { return !get(kConfigMaps, "litellm-config-llm"); }));
+  EXPECT_TRUE(eventually([&] {
+    return (*get(kServices, "modelapi-llm"))["spec"]["ports"].at(0)["port"].integer() == 11434;
+  }));
+}
+
+TEST_F(KaosClusterTest, AForeignDeploymentIsLeftAloneAndNamed) {
+  create(kDeployments, parsed(format(
+                           R"({{"metadata":{{"name":"mcpserver-echo","namespace":"{}"}},"spec":
+    {{"selector":{{"matchLabels":{{"a":"b"}}}},"template":{{"metadata":{{"labels":{{"a":"b"}}}},
+    "spec":{{"containers":[{{"name":"x","image":"x"}}]}}}}}}}})",
+                           ns)));
+  make(kMcpServers, "echo", R"({"mcp":"mcp-echo"})");
+  ASSERT_TRUE(becomes(kMcpServers, "echo", "Failed"));
+  json::Value is = status(kMcpServers, "echo");
+  EXPECT_THAT(is["message"].string(), HasSubstr("mcpserver-echo exists already"));  // trap 6
+  EXPECT_EQ((*get(kDeployments, "mcpserver-echo"))["spec"]["template"]["spec"]["containers"]
+                .at(0)["image"]
+                .string(),
+            "x");
+  remove(kDeployments, "mcpserver-echo");
+  EXPECT_TRUE(becomes(kMcpServers, "echo", "Ready"));
+}
+
+TEST_F(KaosClusterTest, ARotatedSecretRollsThePodsAndAnAnnotationDoesNot) {
+  make(kModelApis, "llm",
+       R"({"mode":"Proxy","proxyConfig":{"models":["a"],"apiKey":{"valueFrom":
+          {"secretKeyRef":{"name":"keys","key":"k"}}}}})");
+  ASSERT_TRUE(becomes(kModelApis, "llm", "Waiting"));
+  EXPECT_THAT(status(kModelApis, "llm")["message"].string(),
+              HasSubstr("Secret \"keys\" not found"));
+  create(kSecrets, json::Object{{"metadata", json::Object{{"name", "keys"}, {"namespace", ns}}},
+                                {"stringData", json::Object{{"k", "one"}}}});
+  ASSERT_TRUE(becomes(kModelApis, "llm", "Ready"));  // trap 10
+  EXPECT_EQ(kube::generation(*get(kDeployments, "modelapi-llm")), 1);
+  patch(kModelApis, "llm", R"({"metadata":{"annotations":{"note":"touched"}}})");
+  patch(kSecrets, "keys", R"({"data":{"k":"dHdv"}})");  // trap 4
+  EXPECT_TRUE(
+      eventually([&] { return kube::generation(*get(kDeployments, "modelapi-llm")) == 2; }));
+}
+
+TEST_F(KaosClusterTest, ToolsAreListedAndALostFinalizerOfTheOriginalGoes) {
+  make(kMcpServers, "echo", R"({"mcp":"mcp-echo"})");
+  patch(kMcpServers, "echo", R"({"metadata":{"finalizers":["kaos.tools/mcpserver-finalizer"]}})");
+  ASSERT_TRUE(becomes(kMcpServers, "echo", "Ready"));
+  EXPECT_TRUE(eventually([&] {  // trap 12
+    return status(kMcpServers, "echo")["availableTools"] ==
+           json::Value(json::Array{"echo", "reverse"});
+  }));
+  EXPECT_TRUE(eventually([&] { return kube::finalizers(*get(kMcpServers, "echo")).empty(); }));
+}
+
+TEST_F(KaosClusterTest, AMasterKeyIsMadeOnceAndStays) {
+  make(kModelApis, "llm",
+       R"({"mode":"Proxy","proxyConfig":{"models":["a"],"masterKey":{"generate":true}}})");
+  ASSERT_TRUE(becomes(kModelApis, "llm", "Ready"));
+  std::string key = (*get(kSecrets, "modelapi-llm-key"))["data"]["master-key"].string();
+  EXPECT_GT(key.size(), 60u);
+  patch(kModelApis, "llm", R"({"spec":{"proxyConfig":{"models":["a","b"]}}})");
+  ASSERT_TRUE(
+      eventually([&] { return kube::generation(*get(kDeployments, "modelapi-llm")) == 2; }));
+  EXPECT_EQ((*get(kSecrets, "modelapi-llm-key"))["data"]["master-key"].string(), key);
+}
+
+TEST_F(KaosClusterTest, QuietWhenConverged) {
+  makeAll();
+  ASSERT_TRUE(becomes(kAgents, "helper", "Ready"));
+  ASSERT_TRUE(becomes(kMcpServers, "echo", "Ready"));
+  ASSERT_TRUE(eventually([&] { return engine->idle(); }));
+  auto versions = [&] {
+    std::vector<std::string> all;
+    for (const kube::Resource& kind :
+         {kAgents, kModelApis, kMcpServers, kDeployments, kServices, kConfigMaps})
+      for (const json::Value& object : list({.select = {.ns = ns}}, kind))
+        all.push_back(format("{}@{}", kube::name(object), kube::resourceVersion(object)));
+    return all;
+  };
+  std::vector<std::string> before = versions();
+  // Once more from nothing: it finds all as it should be.
+  engine::EngineOptions options;
+  serve(options, settings);
+  options.namespaces = {ns};
+  options.hash_secret = [](std::string_view value) { return std::string(value); };
+  options.observations.push_back(
+      {.name = "mcp-tools", .look = [this](const json::Value&, auto done) {
+         return loop.after(
+             0s, [done = std::move(done)] { done(json::Value(json::Array{"reverse", "echo"})); });
+       }});
+  engine = std::make_unique<engine::Engine>(*client, random, std::move(options));
+  engine->lead(true);
+  ASSERT_TRUE(loop.runUntil([&] { return engine->synced() && engine->idle(); }, kSoon));
+  bool passed = false;
+  Pending timer = loop.after(1s, [&] { passed = true; });
+  loop.runUntil([&] { return passed && engine->idle(); }, kSoon);
+  EXPECT_EQ(versions(), before);
+}
+
+TEST(KaosSchemas, TheServerAgrees) {
+  std::string group = format("kaos-{}.cadre.dev", ::getpid());  // nobody else's
+  auto expect = [](kube::Kind kind, std::string_view file) {
+    SCOPED_TRACE(file);
+    kube::SchemaServer server(std::move(kind));
+    server.expectSameAnswers(
+        kube::loadSchemaCases(format("{}/kaos-{}.yaml", CADRE_SCHEMAS, file), server.kind));
+  };
+  expect(makeAgentKind(group), "agent");
+  expect(makeModelApiKind(group), "modelapi");
+  expect(makeMcpServerKind(group), "mcpserver");
+}
+
+}  // namespace
+}  // namespace cadre::kaos
