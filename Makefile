@@ -1,5 +1,5 @@
 # The tasks of this project; `make` alone lists them. The work is done by the programs in tools/.
-.PHONY: help build test check format generate bench soak clean
+.PHONY: help build test check format generate manifests run deploy undeploy bench soak clean
 MAKEFLAGS += --no-print-directory
 
 help:  ## this list
@@ -24,6 +24,18 @@ format:  ## put every C++ file into the project's format
 generate:  ## write the files that are made from sources of Kubernetes (the table of built-in types)
 	@tools/install build
 	@tools/generate
+
+manifests: build  ## write deploy/: CRDs, permissions, and everything in one file
+	@for what in crds rbac install; do build/dev/apps/cadre/cadre manifests $$what > deploy/$$what.yaml; done
+
+run: build  ## the operator on this machine, against the current kubeconfig
+	@build/dev/apps/cadre/cadre operator
+
+deploy:  ## install the operator on the current cluster
+	@kubectl apply --server-side -f deploy/install.yaml
+
+undeploy:  ## remove it again, with all objects of its kinds
+	@kubectl delete --ignore-not-found -f deploy/install.yaml
 
 bench:  ## the benchmarks, each as a ratio against its peer and its limit
 	@tools/install build

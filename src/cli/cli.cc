@@ -25,6 +25,12 @@ int run(std::vector<std::string> arguments, const Surroundings& surroundings) {
   int exit_code = 0;
   addVersion(app, surroundings, exit_code);
   addGet(app, surroundings, exit_code);
+  addOperator(app, surroundings, exit_code);
+  addManifests(app, surroundings, exit_code);
+  addValidate(app, surroundings, exit_code);
+  addPlan(app, surroundings, exit_code);
+  addWhy(app, surroundings, exit_code);
+  addExplain(app, surroundings, exit_code);
   try {
     // CLI11 takes them from the back.
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));

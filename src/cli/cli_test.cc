@@ -261,5 +261,48 @@ TEST_F(CliServerTest, TellsWhatIsNotThere) {
       "cadre: the cluster serves no \"agents\"; check the spelling, or install the CRD first\n");
 }
 
+std::string contents(const std::string& path) {
+  std::ifstream file(path);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+TEST(Cli, WhatIsDeployedIsWhatIsDescribed) {
+  for (std::string what : {"crds", "rbac", "install"}) {
+    Outcome ran = command({"manifests", what});
+    EXPECT_EQ(ran.code, 0);
+    EXPECT_EQ(ran.out, contents(format("{}/deploy/{}.yaml", CADRE_ROOT, what)))
+        << "deploy/" << what << ".yaml is out of date: make manifests";
+  }
+}
+
+TEST(Cli, ValidatesFiles) {
+  std::string file = testing::TempDir() + "/cadre-validate.yaml";
+  std::ofstream(file) << "apiVersion: kaos.tools/v1alpha1\nkind: Agent\nmetadata: {name: a}\n"
+                         "spec:\n  modelAPI: llm\n  modle: x\n  replicas: -1\n";
+  Outcome ran = command({"validate", "-f", file});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.out, HasSubstr(file + ":7: Agent a: spec.replicas: Invalid value"));
+  EXPECT_THAT(ran.out, HasSubstr(file + ":6: Agent a: "));
+  EXPECT_THAT(ran.err, HasSubstr("0 of 1 objects are right"));
+  EXPECT_EQ(command({"validate", "-f", "/nowhere.yaml"}).code, 2);
+}
+
+TEST(Cli, PlansFilesWithoutACluster) {
+  std::string file = testing::TempDir() + "/cadre-plan.yaml";
+  std::ofstream(file) << "apiVersion: kaos.tools/v1alpha1\nkind: MCPServer\nmetadata: {name: a}\n"
+                         "spec: {mcp: mcp-echo}\n";
+  Outcome ran = command({"plan", "--offline", "-f", file});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.out, HasSubstr("MCPServer default/a"));
+  EXPECT_THAT(ran.out, HasSubstr("+ Deployment default/mcpserver-a"));
+  EXPECT_THAT(ran.out, HasSubstr("+ Service default/mcpserver-a"));
+}
+
+TEST(Cli, ExplainsKinds) {
+  EXPECT_THAT(command({"explain", "agents.kaos.tools.spec.config"}).out, HasSubstr("instructions"));
+  EXPECT_THAT(command({"explain", "mcp"}).out, HasSubstr("MCPServer"));
+  EXPECT_EQ(command({"explain", "nothing"}).code, 1);
+}
+
 }  // namespace
 }  // namespace cadre::cli

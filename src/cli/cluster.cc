@@ -16,14 +16,16 @@ void ClusterFlags::addTo(CLI::App& command, bool with_namespaces) {
 }
 
 Result<std::unique_ptr<Cluster>> Cluster::connect(const ClusterFlags& flags,
-                                                  const Surroundings& surroundings) {
+                                                  const Surroundings& surroundings,
+                                                  kube::ClientOptions options) {
   CADRE_LET(kube::Config config, kube::loadConfig({.kubeconfig = flags.kubeconfig,
                                                    .context = flags.context,
                                                    .ns = flags.ns,
                                                    .env = surroundings.env}));
   auto cluster = std::make_unique<Cluster>();
   if (!flags.all_namespaces) cluster->ns = config.default_namespace;
-  CADRE_LET(cluster->client, kube::Client::connect(cluster->loop, std::move(config)));
+  CADRE_LET(cluster->client,
+            kube::Client::connect(cluster->loop, std::move(config), std::move(options)));
   return cluster;
 }
 

@@ -32,7 +32,8 @@ struct Cluster {
   std::string ns;
 
   static Result<std::unique_ptr<Cluster>> connect(const ClusterFlags& flags,
-                                                  const Surroundings& surroundings);
+                                                  const Surroundings& surroundings,
+                                                  kube::ClientOptions options = {});
 
   template <class T, class Start>
   Result<T> await(Start start) {

@@ -13,6 +13,12 @@ namespace cadre::cli {
 
 void addVersion(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addGet(CLI::App& app, const Surroundings& surroundings, int& exit_code);
+void addOperator(CLI::App& app, const Surroundings& surroundings, int& exit_code);
+void addManifests(CLI::App& app, const Surroundings& surroundings, int& exit_code);
+void addValidate(CLI::App& app, const Surroundings& surroundings, int& exit_code);
+void addPlan(CLI::App& app, const Surroundings& surroundings, int& exit_code);
+void addWhy(CLI::App& app, const Surroundings& surroundings, int& exit_code);
+void addExplain(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 
 // For a terminal: nothing that a server said may move the cursor or colour what follows.
 std::string withoutControls(std::string text);

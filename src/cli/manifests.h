@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/systems.h"
+
+namespace cadre::cli {
+
+// What has to be applied to a cluster, in this order.
+std::vector<json::Value> crds(const Systems& systems);
+std::vector<json::Value> rbac(const Systems& systems, const std::string& ns);
+std::vector<json::Value> install(const Systems& systems, const std::string& ns,
+                                 const std::string& image);
+std::string asYaml(const std::vector<json::Value>& objects);
+
+}  // namespace cadre::cli
