@@ -93,6 +93,22 @@ class ClusterTest : public testing::Test {
     EXPECT_TRUE(items) << items.error().text();
     return items ? *std::move(items) : std::vector<json::Value>();
   }
+  // Looks again and again, while the loop goes on.
+  bool eventually(const Function<bool()>& holds) {
+    for (int i = 0; i < 600; ++i) {
+      if (holds()) return true;
+      bool passed = false;
+      Pending timer = loop.after(50ms, [&] { passed = true; });
+      loop.runUntil([&] { return passed; }, kSoon);
+    }
+    return false;
+  }
+  // A kind that was just made is served a moment later; until then not even its names are known.
+  bool isServed(const kube::Resource& resource) {
+    auto got =
+        run([&](auto done) { return client->get(resource, {ns, "nobody"}, std::move(done)); });
+    return !got && got.error().reason == "NotFound";
+  }
   // tools/cluster, while the loop goes on.
   void cluster(std::vector<std::string> words, bool& done) {
     words.insert(words.begin(), environment("CADRE_CLUSTER_TOOL"));

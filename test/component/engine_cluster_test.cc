@@ -106,13 +106,7 @@ class EngineClusterTest : public ClusterTest {
     if (!made) {
       ASSERT_EQ(made.error().code, Code::AlreadyExists) << made.error().text();
     }
-    ASSERT_TRUE(eventually([&] {
-      return run([&](auto done) {
-               return client->get(kLamps, {"default", "none"}, std::move(done));
-             })
-                 .error()
-                 .message.find("not found") != std::string::npos;
-    }));
+    ASSERT_TRUE(eventually([&] { return isServed(kLamps); }));
   }
 
   std::unique_ptr<Engine> start(bool leads = true) {
@@ -176,15 +170,6 @@ class EngineClusterTest : public ClusterTest {
       return false;
     auto condition = kube::findCondition(*object, type);
     return condition && condition->reason == reason;
-  }
-  bool eventually(const Function<bool()>& holds) {
-    for (int i = 0; i < 600; ++i) {
-      if (holds()) return true;
-      bool passed = false;
-      Pending timer = loop.after(50ms, [&] { passed = true; });
-      loop.runUntil([&] { return passed; }, kSoon);
-    }
-    return false;
   }
 
   Lamp lamp;

@@ -34,13 +34,7 @@ class KaosClusterTest : public ClusterTest {
         return client->apply(kCrds, kube::crd(*kind), {.force = true}, std::move(done));
       });
       ASSERT_TRUE(made) << made.error().text();
-      ASSERT_TRUE(eventually([&] {
-        auto got = run([&](auto done) {
-          return client->get(kind->resource(), {ns, "none"}, std::move(done));
-        });
-        return !got && got.error().message.find("not found") != std::string::npos &&
-               got.error().message.find("page") == std::string::npos;
-      }));
+      ASSERT_TRUE(eventually([&] { return isServed(kind->resource()); }));
     }
     settings.system_namespace = ns;
     engine::EngineOptions options;
@@ -111,15 +105,6 @@ class KaosClusterTest : public ClusterTest {
                    generation, wanted, wanted, wanted, wanted),
             "status");
     }
-  }
-  bool eventually(const Function<bool()>& holds) {
-    for (int i = 0; i < 600; ++i) {
-      if (holds()) return true;
-      bool passed = false;
-      Pending timer = loop.after(50ms, [&] { passed = true; });
-      loop.runUntil([&] { return passed; }, kSoon);
-    }
-    return false;
   }
   bool becomes(const kube::Resource& resource, std::string_view name, std::string_view phase) {
     return eventually([&] {
