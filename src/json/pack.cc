@@ -15,8 +15,7 @@ namespace {
 // What values of a kind have in common is in the first of them. More than this finds no more in
 // objects of some kilobytes (measured), and is gone through for each value.
 constexpr std::size_t kCommon = 4096;
-constexpr int kLevel = 1;       // higher ones take longer for a twentieth less
-constexpr int kWindowLog = 17;  // bounds the memory that a large value needs
+constexpr int kLevel = -1;  // level 1 takes half as long again for a tenth less
 constexpr char kPlain = 'p', kZstd = 'z';
 
 // What only damaged memory can bring about.
@@ -24,30 +23,37 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-struct FreeContext {
+struct Free {
   void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
   void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
+  void operator()(ZSTD_CDict* dictionary) const { ZSTD_freeCDict(dictionary); }
 };
 
 ZSTD_CCtx* compressor() {
-  thread_local std::unique_ptr<ZSTD_CCtx, FreeContext> context;
+  thread_local std::unique_ptr<ZSTD_CCtx, Free> context;
   if (!context) {
     context.reset(ZSTD_createCCtx());
     require(context != nullptr);
-    ZSTD_CCtx_setParameter(context.get(), ZSTD_c_compressionLevel, kLevel);
-    ZSTD_CCtx_setParameter(context.get(), ZSTD_c_windowLog, kWindowLog);
   }
   return context.get();
 }
 
 ZSTD_DCtx* decompressor() {
-  thread_local std::unique_ptr<ZSTD_DCtx, FreeContext> context;
+  thread_local std::unique_ptr<ZSTD_DCtx, Free> context;
   if (!context) context.reset(ZSTD_createDCtx());
   require(context != nullptr);
   return context.get();
 }
 
 }  // namespace
+
+// What is known beforehand about all that will be packed.
+struct Packer::Prepared {
+  std::unique_ptr<ZSTD_CDict, Free> common;
+};
+
+Packer::Packer() = default;
+Packer::~Packer() = default;
 
 Packed::Packed(std::string_view bytes) {
   auto size = static_cast<std::uint32_t>(bytes.size());
@@ -74,12 +80,18 @@ Packed Packer::pack(const Value& value) {
     common_ += plain.substr(0, kCommon - common_.size());
     return Packed(text);
   }
-  std::string small(1 + ZSTD_compressBound(plain.size()), kZstd);
-  require(!ZSTD_isError(ZSTD_CCtx_refPrefix(compressor(), common_.data(), common_.size())));
-  std::size_t size =
-      ZSTD_compress2(compressor(), small.data() + 1, small.size() - 1, plain.data(), plain.size());
+  if (!prepared_) {
+    prepared_ = std::make_unique<Prepared>();
+    prepared_->common.reset(ZSTD_createCDict(common_.data(), common_.size(), kLevel));
+    require(prepared_->common != nullptr);
+  }
+  std::size_t room = ZSTD_compressBound(plain.size());
+  std::unique_ptr<char[]> small(new char[1 + room]);
+  small[0] = kZstd;
+  std::size_t size = ZSTD_compress_usingCDict(compressor(), small.get() + 1, room, plain.data(),
+                                              plain.size(), prepared_->common.get());
   require(!ZSTD_isError(size));
-  return size < plain.size() ? Packed(std::string_view(small).substr(0, 1 + size)) : Packed(text);
+  return size < plain.size() ? Packed(std::string_view(small.get(), 1 + size)) : Packed(text);
 }
 
 Value Packer::unpack(const Packed& packed) const {

@@ -31,11 +31,18 @@ class Packed {
 // its text or less; packing costs about ten microseconds, looking at it again about as much.
 class Packer {
  public:
+  Packer();
+  ~Packer();
+  Packer(const Packer&) = delete;
+  Packer& operator=(const Packer&) = delete;
+
   Packed pack(const Value& value);
   Value unpack(const Packed& packed) const;
 
  private:
+  struct Prepared;
   std::string common_;  // complete, and never changed again, when it has kCommon bytes
+  std::unique_ptr<Prepared> prepared_;
 };
 
 }  // namespace cadre::json
