@@ -44,6 +44,14 @@ Result<net::CertificateAndKey> makeServing(const net::CertificateAndKey& authori
                               &authority);
 }
 
+// IPv6 addresses can be written in several ways: they are not compared.
+bool hasNames(const net::CertificateFacts& facts, std::vector<std::string> names) {
+  std::vector<std::string> has = facts.names;
+  for (std::vector<std::string>* list : {&has, &names})
+    std::erase_if(*list, [](const std::string& name) { return name.find(':') != name.npos; });
+  return has == names;
+}
+
 }  // namespace
 
 Result<ServingKeys> ServingKeys::read(const json::Value& secret) {
@@ -93,7 +101,7 @@ NextStep nextStep(const ServingKeys& keys, const std::vector<std::string>& names
   auto authority = lifeOf(keys.authority), serving = lifeOf(keys.serving);
   auto facts = net::readCertificate(keys.serving.certificate);
   if (!authority || !serving || !facts || now >= authority->ends) return {KeyStep::MakeAll, now};
-  if (now >= serving->ends || facts->names != names) return {KeyStep::RenewServing, now};
+  if (now >= serving->ends || !hasNames(*facts, names)) return {KeyStep::RenewServing, now};
   NextStep change{KeyStep::AddAuthority, authority->nearItsEnd()};
   if (keys.next) {
     auto next = lifeOf(*keys.next);

@@ -86,6 +86,10 @@ TEST(ServingKeys, WhichStepIsNextAndWhen) {
   EXPECT_EQ(nextStep(made(), {"another.ns.svc"}, kDay, kStart).step, KeyStep::RenewServing);
   EXPECT_EQ(nextStep(made(), {"another.ns.svc"}, kDay, kStart).at, kStart);
   EXPECT_EQ(nextStep({}, kNames, kDay, kStart).step, KeyStep::MakeAll);
+  std::vector<std::string> long_form{"cadre.ns.svc", "0:0:0:0:0:0:0:1"};
+  EXPECT_GT(
+      nextStep(*takeStep({}, KeyStep::MakeAll, long_form, kStart), long_form, kDay, kStart).at,
+      kStart);
 }
 
 TEST(ServingKeys, OverYearsWhatIsServedIsTrustedAlsoByThoseWhoLagBehind) {

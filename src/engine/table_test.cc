@@ -8,7 +8,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
-using testing::UnorderedElementsAre;
 
 std::vector<std::string> colors(const json::Value& object) {
   std::vector<std::string> found;

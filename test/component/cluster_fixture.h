@@ -10,9 +10,8 @@
 #include <string>
 #include <vector>
 
-#include <unistd.h>
-
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "base/format.h"
 #include "kube/client.h"
@@ -22,7 +21,8 @@ namespace cadre {
 
 inline constexpr Duration kSoon = 60s;
 
-inline const kube::Resource kConfigMaps{.version = "v1", .plural = "configmaps", .kind = "ConfigMap"};
+inline const kube::Resource kConfigMaps{
+    .version = "v1", .plural = "configmaps", .kind = "ConfigMap"};
 inline const kube::Resource kNamespaces{
     .version = "v1", .plural = "namespaces", .kind = "Namespace", .namespaced = false};
 inline const kube::Resource kDeployments{

@@ -1,10 +1,9 @@
 // The client against a real kube-apiserver: what it relies on, and what it promises when that
 // server dies.
-#include "component/cluster_fixture.h"
-
 #include <map>
 #include <set>
 
+#include "component/cluster_fixture.h"
 #include "json/parse.h"
 #include "kube/discovery.h"
 #include "kube/watch.h"
@@ -12,7 +11,6 @@
 namespace cadre::kube {
 namespace {
 
-using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
