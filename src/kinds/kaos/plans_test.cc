@@ -140,7 +140,7 @@ void runCase(const json::Value& test) {
   for (json::Value& object : objects) {
     if (object["metadata"]["namespace"].isNull()) object.make("metadata").make("namespace") = "ns";
     if (object["metadata"]["uid"].isNull())
-      object.make("metadata").make("uid") = object["metadata"]["name"];
+      object.make("metadata").make("uid") = std::string(kube::name(object));
     object.make("metadata").make("generation") = 1;
     object.make("metadata").make("resourceVersion") = "1";
     if (object["apiVersion"].isNull()) object.make("apiVersion") = resourceOf(object).apiVersion();
