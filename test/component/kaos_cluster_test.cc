@@ -257,8 +257,10 @@ TEST_F(KaosClusterTest, AMasterKeyIsMadeOnceAndStays) {
 TEST_F(KaosClusterTest, QuietWhenConverged) {
   makeAll();
   ASSERT_TRUE(becomes(kAgents, "helper", "Ready"));
-  ASSERT_TRUE(becomes(kMcpServers, "echo", "Ready"));
-  ASSERT_TRUE(eventually([&] { return engine->idle(); }));
+  ASSERT_TRUE(eventually([&] {
+    auto server = get(kMcpServers, "echo");
+    return kube::isConditionTrue(*server, "ToolsDiscovered") && engine->idle();
+  }));
   auto versions = [&] {
     std::vector<std::string> all;
     for (const kube::Resource& kind :

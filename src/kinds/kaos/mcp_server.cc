@@ -289,6 +289,11 @@ class McpServerPlan {
         auto [kind, text] = cut(fact.error, ": ");
         reason = kind == "ProtocolError" ? "ProtocolError" : "Unreachable";
         message = text.empty() ? fact.error : std::string(text);
+      } else if (auto told = kube::findCondition(object_, "ToolsDiscovered");
+                 told && told->status == kube::ConditionStatus::True) {
+        // Asked again, after a restart or a rollout: what was known holds until it answers.
+        listed = true;
+        message = told->message;
       } else {
         message = "the server is being asked";
       }
