@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/format.h"
+#include "json/parse.h"
 #include "kube/client.h"
 #include "net/process.h"
 
@@ -27,6 +28,14 @@ inline const kube::Resource kNamespaces{
     .version = "v1", .plural = "namespaces", .kind = "Namespace", .namespaced = false};
 inline const kube::Resource kDeployments{
     .group = "apps", .version = "v1", .plural = "deployments", .kind = "Deployment"};
+
+inline const kube::Resource kCrds{.group = "apiextensions.k8s.io",
+                                  .version = "v1",
+                                  .plural = "customresourcedefinitions",
+                                  .kind = "CustomResourceDefinition",
+                                  .namespaced = false};
+
+inline json::Value parsed(std::string_view text) { return *json::parse(text); }
 
 inline std::string environment(const char* name) {
   const char* value = std::getenv(name);

@@ -4,7 +4,6 @@
 
 #include "component/cluster_fixture.h"
 #include "engine/engine.h"
-#include "json/parse.h"
 #include "kube/discovery.h"
 
 namespace cadre::engine {
@@ -16,16 +15,9 @@ using testing::IsEmpty;
 
 const kube::Resource kLamps{
     .group = "test.cadre.dev", .version = "v1", .plural = "lamps", .kind = "Lamp"};
-const kube::Resource kCrds{.group = "apiextensions.k8s.io",
-                           .version = "v1",
-                           .plural = "customresourcedefinitions",
-                           .kind = "CustomResourceDefinition",
-                           .namespaced = false};
 const kube::Resource kSecrets{.version = "v1", .plural = "secrets", .kind = "Secret"};
 const kube::Resource kMissing{
     .group = "test.cadre.dev", .version = "v1", .plural = "sockets", .kind = "Socket"};
-
-json::Value parsed(std::string_view text) { return *json::parse(text); }
 
 json::Value metadata(const json::Value& owner, std::string_view suffix) {
   return json::Object{{"name", format("{}-{}", kube::name(owner), suffix)},

@@ -8,7 +8,6 @@
 #include "component/cluster_fixture.h"
 #include "component/schema_server.h"
 #include "engine/engine.h"
-#include "json/parse.h"
 #include "kinds/kaos/plans.h"
 
 namespace cadre::kaos {
@@ -16,14 +15,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-const kube::Resource kCrds{.group = "apiextensions.k8s.io",
-                           .version = "v1",
-                           .plural = "customresourcedefinitions",
-                           .kind = "CustomResourceDefinition",
-                           .namespaced = false};
-
-json::Value parsed(std::string_view text) { return *json::parse(text); }
 
 class KaosClusterTest : public ClusterTest {
  protected:
@@ -37,6 +28,11 @@ class KaosClusterTest : public ClusterTest {
       ASSERT_TRUE(eventually([&] { return isServed(kind->resource()); }));
     }
     settings.system_namespace = ns;
+    start();
+  }
+
+  // From nothing, as after a restart.
+  void start() {
     engine::EngineOptions options;
     serve(options, settings);
     options.namespaces = {ns};
@@ -271,17 +267,7 @@ TEST_F(KaosClusterTest, QuietWhenConverged) {
   };
   std::vector<std::string> before = versions();
   // Once more from nothing: it finds all as it should be.
-  engine::EngineOptions options;
-  serve(options, settings);
-  options.namespaces = {ns};
-  options.hash_secret = [](std::string_view value) { return std::string(value); };
-  options.observations.push_back(
-      {.name = "mcp-tools", .look = [this](const json::Value&, auto done) {
-         return loop.after(
-             0s, [done = std::move(done)] { done(json::Value(json::Array{"reverse", "echo"})); });
-       }});
-  engine = std::make_unique<engine::Engine>(*client, random, std::move(options));
-  engine->lead(true);
+  start();
   ASSERT_TRUE(loop.runUntil([&] { return engine->synced() && engine->idle(); }, kSoon));
   bool passed = false;
   Pending timer = loop.after(1s, [&] { passed = true; });

@@ -4,7 +4,6 @@
 #include "base/strings.h"
 #include "component/cluster_fixture.h"
 #include "engine/webhook.h"
-#include "json/parse.h"
 #include "net/http_client.h"
 
 namespace cadre::engine {
@@ -15,19 +14,12 @@ using testing::HasSubstr;
 
 const kube::Resource kLamps{
     .group = "webhook.cadre.dev", .version = "v1", .plural = "lamps", .kind = "Lamp"};
-const kube::Resource kCrds{.group = "apiextensions.k8s.io",
-                           .version = "v1",
-                           .plural = "customresourcedefinitions",
-                           .kind = "CustomResourceDefinition",
-                           .namespaced = false};
 const kube::Resource kSecrets{.version = "v1", .plural = "secrets", .kind = "Secret"};
 const kube::Resource kConfigurations{.group = "admissionregistration.k8s.io",
                                      .version = "v1",
                                      .plural = "validatingwebhookconfigurations",
                                      .kind = "ValidatingWebhookConfiguration",
                                      .namespaced = false};
-
-json::Value parsed(std::string_view text) { return *json::parse(text); }
 
 class WebhookClusterTest : public ClusterTest {
  protected:
