@@ -47,7 +47,7 @@ struct Plan {
   std::vector<kube::Condition> conditions;
   json::Object status;  // everything but conditions and observedGeneration
   std::vector<Event> events;
-  // Finalizers of ours that the object must have before anything is made for it. It goes when the
+  // A finalizer of ours that the object must have before anything is made for it. It goes when the
   // object is being deleted, no child is returned and none is left.
   std::string finalizer;
   std::vector<std::string> foreign_finalizers;  // removed on sight

@@ -27,8 +27,8 @@ class Packed {
 };
 
 // Holds many values that are alike, such as the objects of one kind: the first few teach it what
-// they have in common, the rest is kept as what is different about it. An object takes a third of
-// its text or less; packing costs about ten microseconds, looking at it again about as much.
+// they have in common, the rest is kept as what is different about it. An object takes about a
+// third of its text; packing it and taking it out again cost some microseconds each.
 class Packer {
  public:
   Packer();

@@ -91,13 +91,12 @@ class AgentPlan {
     checkMcpServers();
     checkPeers();
 
-    auto pod = podSpec(settings_, podParts(), spec_,
-                       spec_.resources.isNull() ? json::Value() : spec_.resources);
+    auto pod = podSpec(podParts(), spec_, spec_.resources);
     bool waits = !model_api_found_ || !plan_.holds("ModelSupported") ||
                  (spec_.wait_for_dependencies &&
                   (!plan_.holds("DependenciesReady") || !plan_.holds("PeersReady")));
     if (!pod) {
-      replaceAccepted("InvalidPodSpec", pod.error().message);
+      refusePod(plan_, pod.error());
       waits = true;
     } else {
       Inputs inputs = inputsOf(world_, ns_, *pod);
@@ -140,11 +139,6 @@ class AgentPlan {
     conclude(plan_, gates);
     plan_.status.set("linkedResources", linkedResources());
     return std::move(plan_);
-  }
-
-  void replaceAccepted(std::string reason, std::string message) {
-    std::erase_if(plan_.conditions, [](const auto& one) { return one.type == "Accepted"; });
-    plan_.condition("Accepted", false, std::move(reason), std::move(message));
   }
 
   // ---- Dependencies

@@ -6,7 +6,6 @@
 #include "base/strings.h"
 #include "json/yaml.h"
 #include "kube/quantity.h"
-#include "kube/strategic_merge.h"
 #include "kube/types.h"
 #include "kube/validate.h"
 
@@ -78,6 +77,17 @@ class Shape {
   kube::Report& report_;
 };
 
+// Nobody may ask for more than is allowed. `path` is where the resources stand.
+void checkRequests(const json::Value& resources, const std::string& path, kube::Report& report) {
+  for (const auto& [name, request] : resources["requests"].object()) {
+    auto wanted = kube::Quantity::fromJson(request);
+    auto limit = kube::Quantity::fromJson(resources["limits"][name]);
+    if (wanted && limit && *wanted > *limit)
+      report.invalid(format("{}requests.{}", path, name),
+                     format("must be at most the limit, {}", limit->text()));
+  }
+}
+
 kube::Type podSpecType() { return kube::Type::of("", "v1", "Pod").field("spec")->type(); }
 
 }  // namespace
@@ -93,21 +103,14 @@ void checkEnvVar(const json::Value& self, kube::Report& report) {
   int sources = 0;
   for (const auto& [kind, source] : from.object()) sources += !source.isNull();
   if (sources != 1) report.invalid("valueFrom", "exactly one source must be set");
-  auto type = kube::Type::of("", "v1", "Pod").field("spec")->type();
-  auto env = type.field("containers")->type().element().field("env")->type().element();
+  auto env = podSpecType().field("containers")->type().element().field("env")->type().element();
   Shape(report).check(env.field("valueFrom")->type(), from, "valueFrom");
 }
 
 void checkResources(const json::Value& self, kube::Report& report) {
   auto resources = podSpecType().field("containers")->type().element().field("resources")->type();
   Shape(report).check(resources, self, "");
-  for (const auto& [name, request] : self["requests"].object()) {
-    auto wanted = kube::Quantity::fromJson(request);
-    auto limit = kube::Quantity::fromJson(self["limits"][name]);
-    if (wanted && limit && *wanted > *limit)
-      report.invalid(format("requests.{}", name),
-                     format("must be at most the limit, {}", limit->text()));
-  }
+  checkRequests(self, "", report);
 }
 
 void checkPodSpec(const json::Value& self, kube::Report& report) {
@@ -118,14 +121,7 @@ void checkPodSpec(const json::Value& self, kube::Report& report) {
     for (std::size_t i = 0; i < containers.size(); ++i) {
       if (containers[i]["name"].string().empty())
         report.required(format("{}[{}].name", list, i), "containers are merged by their names");
-      if (const json::Value& resources = containers[i]["resources"]; !resources.isNull())
-        for (const auto& [name, request] : resources["requests"].object()) {
-          auto wanted = kube::Quantity::fromJson(request);
-          auto limit = kube::Quantity::fromJson(resources["limits"][name]);
-          if (wanted && limit && *wanted > *limit)
-            report.invalid(format("{}[{}].resources.requests.{}", list, i, name),
-                           format("must be at most the limit, {}", limit->text()));
-        }
+      checkRequests(containers[i]["resources"], format("{}[{}].resources.", list, i), report);
     }
   }
 }

@@ -22,7 +22,7 @@ class EnvList {
   void addWiring(std::string_view name, std::string_view value);
   // Here stand those of the user's that are not generated.
   void addUser(const Env& user);
-  // An entry that is already in the form of a Pod.
+  // The list as a Pod has it.
   json::Value finish() const;
 
   // Names of a user that lost against the wiring.

@@ -40,10 +40,9 @@ class McpServerPlan {
     if (kube::isDeleting(object_)) return std::move(plan_);
     if (!addAccepted(plan_, world_, mcpServerKind(), object_)) return held();
     if (!resolve()) return held();
-    auto pod = podSpec(settings_, podParts(), spec_, spec_.resources);
+    auto pod = podSpec(podParts(), spec_, spec_.resources);
     if (!pod) {
-      std::erase_if(plan_.conditions, [](const auto& one) { return one.type == "Accepted"; });
-      plan_.condition("Accepted", false, "InvalidPodSpec", pod.error().message);
+      refusePod(plan_, pod.error());
       return held();
     }
     Inputs inputs = inputsOf(world_, ns_, *pod);
@@ -71,11 +70,7 @@ class McpServerPlan {
 
  private:
   engine::Plan held() {
-    plan_.hold = true;
-    addWorkload(plan_, world_, subject_, kube::uid(object_), true);
-    auto exists = [](const json::Value&) { return json::Value(true); };
-    if (!world_.get(kServices, subject_.key(subject_.workload()), {"exists", exists}).isNull())
-      plan_.status.set("endpoint", subject_.endpoint(settings_));
+    hold(plan_, world_, subject_, settings_, kube::uid(object_));
     return finish();
   }
 

@@ -55,10 +55,9 @@ class ModelApiPlan {
     } else if (!settleModels()) {
       return held();
     }
-    auto pod = podSpec(settings_, hosted_ ? hostedParts() : proxyParts(), spec_, resources());
+    auto pod = podSpec(hosted_ ? hostedParts() : proxyParts(), spec_, resources());
     if (!pod) {
-      std::erase_if(plan_.conditions, [](const auto& one) { return one.type == "Accepted"; });
-      plan_.condition("Accepted", false, "InvalidPodSpec", pod.error().message);
+      refusePod(plan_, pod.error());
       return held();
     }
     Inputs inputs = inputsOf(world_, ns_, *pod, masterKeySecret(subject_));
@@ -89,13 +88,8 @@ class ModelApiPlan {
   }
 
  private:
-  // Something is missing: what runs goes on as it is.
   engine::Plan held() {
-    plan_.hold = true;
-    addWorkload(plan_, world_, subject_, kube::uid(object_), true);
-    auto exists = [](const json::Value&) { return json::Value(true); };
-    if (!world_.get(kServices, subject_.key(subject_.workload()), {"exists", exists}).isNull())
-      plan_.status.set("endpoint", subject_.endpoint(settings_));
+    hold(plan_, world_, subject_, settings_, kube::uid(object_));
     return finish();
   }
 
@@ -109,10 +103,6 @@ class ModelApiPlan {
     return std::move(plan_);
   }
 
-  const HostedConfig* hostedConfig() const {
-    if (spec_.hosted_config) return &*spec_.hosted_config;
-    return spec_.server_config ? &*spec_.server_config : nullptr;
-  }
   std::string hostedModel() const {
     if (spec_.hosted_config && !spec_.hosted_config->model.empty())
       return spec_.hosted_config->model;

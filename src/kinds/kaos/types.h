@@ -12,8 +12,8 @@
 namespace cadre::kaos {
 
 // The kinds of kaos.tools/v1alpha1: Agent, ModelAPI, MCPServer. Three generations of field names
-// are served; where two say the same, the newer wins (new beats rel beats seed). The fields here
-// are named after what they are in YAML; the effective values are in settled.h.
+// are served; where two say the same, the newer wins (new beats rel beats seed). The structs have
+// all of them; the plans work out what holds.
 
 struct EnvVar {
   std::string name;

@@ -60,6 +60,8 @@ json::Value dataView(const json::Value& object) {
   return json::Object{{"data", object["data"]}, {"binaryData", object["binaryData"]}};
 }
 
+json::Value existsView(const json::Value&) { return true; }
+
 json::Value parentsView(const json::Value& route) { return route["status"]["parents"]; }
 
 struct Reason {
@@ -133,8 +135,7 @@ Subject mcpServerSubject(const std::string& ns, const std::string& name) {
 
 // ---- The pod
 
-Result<json::Value> podSpec(const Settings&, PodParts parts, const CommonSpec& spec,
-                            const json::Value& resources) {
+Result<json::Value> podSpec(PodParts parts, const CommonSpec& spec, const json::Value& resources) {
   json::Value container = std::move(parts.container);
   container.make("imagePullPolicy") = "IfNotPresent";
   json::Value security = json::Object{{"allowPrivilegeEscalation", false},
@@ -420,6 +421,19 @@ void addWorkload(engine::Plan& plan, engine::World& world, const Subject& subjec
   notReady("PodsNotReady", "");
 }
 
+void hold(engine::Plan& plan, engine::World& world, const Subject& subject,
+          const Settings& settings, std::string_view owner_uid) {
+  plan.hold = true;
+  addWorkload(plan, world, subject, owner_uid, true);
+  if (!world.get(kServices, subject.key(subject.workload()), {"exists", existsView}).isNull())
+    plan.status.set("endpoint", subject.endpoint(settings));
+}
+
+void refusePod(engine::Plan& plan, const Error& error) {
+  std::erase_if(plan.conditions, [](const auto& one) { return one.type == "Accepted"; });
+  plan.condition("Accepted", false, "InvalidPodSpec", error.message);
+}
+
 void conclude(engine::Plan& plan, const std::vector<std::string>& gates) {
   const kube::Condition* first = nullptr;
   for (const std::string& gate : gates) {
@@ -486,8 +500,7 @@ void addChildren(json::Object& linked, engine::World& world, const Subject& subj
   for (const kube::Resource& kind : kinds) {
     std::string name = kind == kHttpRoutes ? kube::boundedName(subject.route + "-", subject.name)
                                            : subject.workload();
-    auto exists = [](const json::Value&) { return json::Value(true); };
-    if (!world.get(kind, subject.key(name), {"exists", exists}).isNull())
+    if (!world.get(kind, subject.key(name), {"exists", existsView}).isNull())
       linked.set(lower(kind.kind), name);
   }
 }

@@ -54,8 +54,7 @@ struct PodParts {
 
 // The final PodSpec: generated, then `container`, then `podSpec` merged in. InvalidArgument where
 // that cannot be done.
-Result<json::Value> podSpec(const Settings& settings, PodParts parts, const CommonSpec& spec,
-                            const json::Value& resources);
+Result<json::Value> podSpec(PodParts parts, const CommonSpec& spec, const json::Value& resources);
 
 // A key of a Secret or ConfigMap that a pod cannot start without.
 struct Missing {
@@ -91,6 +90,10 @@ void addRoute(engine::Plan& plan, engine::World& world, const Subject& subject,
 void addWorkload(engine::Plan& plan, engine::World& world, const Subject& subject,
                  std::string_view owner_uid, bool waiting_for_inputs);
 
+// Something is missing: what runs goes on as it is, and its endpoint stays while its Service does.
+void hold(engine::Plan& plan, engine::World& world, const Subject& subject,
+          const Settings& settings, std::string_view owner_uid);
+
 // Telemetry that holds for an object: its endpoint, when it is to be sent.
 struct TelemetrySettled {
   bool enabled = false;
@@ -105,6 +108,9 @@ void conclude(engine::Plan& plan, const std::vector<std::string>& gates);
 // Accepted, from validation and from what became of the children. False: nothing may be made.
 bool addAccepted(engine::Plan& plan, const engine::World& world, const kube::Kind& kind,
                  const json::Value& object);
+
+// The pod cannot be made of what the user wrote.
+void refusePod(engine::Plan& plan, const Error& error);
 
 // Those of its children that exist, by role: "deployment", "service", ...
 void addChildren(json::Object& linked, engine::World& world, const Subject& subject,
