@@ -247,21 +247,13 @@ const kube::Kind& agentKind() {
 void ValueSource::describe(Fields<ValueSource>& f) {
   f("secretKeyRef", &ValueSource::secret_key_ref, "A key of a Secret.");
   f("configMapKeyRef", &ValueSource::config_map_key_ref, "A key of a ConfigMap.");
-  f.rule({.cel = "has(self.secretKeyRef) != has(self.configMapKeyRef)",
-          .message = "exactly one of secretKeyRef and configMapKeyRef must be set",
-          .holds = [](const json::Value& self) {
-            return has(self, {"secretKeyRef"}) != has(self, {"configMapKeyRef"});
-          }});
+  f.rule(kube::exactlyOneOf({"secretKeyRef", "configMapKeyRef"}));
 }
 
 void ApiKey::describe(Fields<ApiKey>& f) {
   f("value", &ApiKey::value, "The key itself; better in a Secret.").secret();
   f("valueFrom", &ApiKey::value_from, "Where it comes from.");
-  f.rule({.cel = "has(self.value) != has(self.valueFrom)",
-          .message = "exactly one of value and valueFrom must be set",
-          .holds = [](const json::Value& self) {
-            return has(self, {"value"}) != has(self, {"valueFrom"});
-          }});
+  f.rule(kube::exactlyOneOf({"value", "valueFrom"}));
   f.check([](const json::Value& self, kube::Report& report) {
     if (has(self, {"value"}))
       report.warn("value",
