@@ -248,16 +248,18 @@ void KeyKeeper::save(const ServingKeys& keys, bool is_new) {
              : *secret_;
   secret.make("data") = keys.data();
   saves_ = true;
-  auto done = [this](Result<json::Value> saved) {
+  auto done = [this,
+               before = std::string(kube::resourceVersion(*secret_))](Result<json::Value> saved) {
     saves_ = false;
     if (saved) {
       backoff_.reset();
       secret_ = *std::move(saved);
       return work();
     }
-    // Another one was faster: its keys come by the watch.
     if (saved.error().code != Code::Conflict && saved.error().code != Code::AlreadyExists)
-      failed("writing the Secret", saved.error());
+      return failed("writing the Secret", saved.error());
+    // Another one was faster: its keys come by the watch, or have come already.
+    if (kube::resourceVersion(*secret_) != before) work();
   };
   saving_ = is_new ? client_.create(kSecrets, secret, {}, done)
                    : client_.update(kSecrets, secret, {}, done);

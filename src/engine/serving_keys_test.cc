@@ -278,6 +278,19 @@ TEST(KeyKeeper, WhoeverComesFirstMakesThem) {
   EXPECT_TRUE(k.bundleIsCurrent());
 }
 
+TEST(KeyKeeper, TheOthersKeysMayBeSeenBeforeOursAreRefused) {
+  Kept k;
+  k.begin();
+  k.scheduler.runReady();
+  k.secret = json::Object{{"metadata", json::Object{{"name", "keys"}, {"resourceVersion", "11"}}},
+                          {"data", made().data()}};
+  k.tell(true, "ADDED", k.secret);
+  k.settle();
+  EXPECT_THAT(k.said, ElementsAre("POST secret", "PATCH configuration"));
+  EXPECT_THAT(k.served, ElementsAre(k.keys().serving.certificate));
+  EXPECT_EQ(k.keeper->trouble(), "");
+}
+
 TEST(KeyKeeper, RotatesOverYears) {
   Kept k;
   k.start();
