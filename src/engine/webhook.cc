@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "json/parse.h"
 #include "json/write.h"
+#include "kube/validate.h"
 
 namespace cadre::engine {
 namespace {
@@ -16,6 +17,8 @@ constexpr std::string_view kPath = "/validate";
 constexpr std::size_t kMaxBody = 8 << 20;
 constexpr Duration kBodyTimeout = 10s;  // the API server itself waits no longer
 constexpr Duration kLookAgain = 10s;
+const kube::Resource kAccessReviews{"authorization.k8s.io", "v1", "subjectaccessreviews",
+                                    "SubjectAccessReview", false};
 
 Error invalid(std::string message) {
   return Error{.code = Code::InvalidArgument, .message = std::move(message)};
@@ -67,8 +70,21 @@ std::string readFile(const std::string& path) {
 
 }  // namespace
 
-Result<json::Value> answerReview(const json::Value& review,
-                                 const std::vector<Validator>& validators) {
+Validator validatorOf(const kube::Kind& kind) {
+  return {kind.resource(),
+          [&kind](Operation operation, const json::Value& object, const json::Value& old_object) {
+            Verdict verdict;
+            if (operation == Operation::Delete) return verdict;
+            kube::Validation found = kube::validate(
+                kind, object, {.old = operation == Operation::Update ? &old_object : nullptr});
+            for (const kube::FieldError& error : found.errors)
+              verdict.causes.push_back(error.detail());
+            verdict.warnings = std::move(found.warnings);
+            return verdict;
+          }};
+}
+
+Result<Verdict> judge(const json::Value& review, const std::vector<Validator>& validators) {
   if (review["apiVersion"].string() != "admission.k8s.io/v1" ||
       review["kind"].string() != "AdmissionReview")
     return invalid("this is no AdmissionReview of admission.k8s.io/v1");
@@ -85,22 +101,39 @@ Result<json::Value> answerReview(const json::Value& review,
     return Error{.code = Code::NotFound,
                  .message = format("nobody here validates {} of group \"{}\"",
                                    of["resource"].string(), of["group"].string())};
-
-  Verdict verdict;
   bool goes = operation == Operation::Update && kube::isDeleting(request["object"]);
-  if (operation && request["subResource"].string().empty() && !goes)
-    verdict = validator->validate(*operation, request["object"], request["oldObject"]);
+  if (!operation || !request["subResource"].string().empty() || goes) return Verdict{};
+  try {
+    return validator->validate(*operation, request["object"], request["oldObject"]);
+  } catch (const std::exception& error) {
+    return Error{.code = Code::Internal,
+                 .message = format("this validator has a defect: {}", error.what())};
+  }
+}
+
+json::Value answerTo(const json::Value& review, const Verdict& verdict) {
+  const json::Value& request = review["request"];
   json::Value response = json::Object{{"uid", request["uid"]}, {"allowed", verdict.causes.empty()}};
   if (!verdict.causes.empty()) response.make("status") = refusal(request, verdict.causes);
   json::Array& warnings = response.make("warnings").makeArray();
-  for (std::string& warning : verdict.warnings) warnings.emplace_back(std::move(warning));
-  return json::Value(json::Object{{"apiVersion", "admission.k8s.io/v1"},
-                                  {"kind", "AdmissionReview"},
-                                  {"response", std::move(response)}});
+  for (const std::string& warning : verdict.warnings) warnings.emplace_back(warning);
+  return json::Object{{"apiVersion", "admission.k8s.io/v1"},
+                      {"kind", "AdmissionReview"},
+                      {"response", std::move(response)}};
 }
 
-WebhookServer::WebhookServer(net::Loop& loop, WebhookOptions options)
+// A review that is being answered.
+struct WebhookServer::Asked {
+  std::shared_ptr<net::ServerRequest> request;
+  Instant begin;
+  json::Value review = {};
+  Verdict verdict = {};
+  Pending pending = {};
+};
+
+WebhookServer::WebhookServer(net::Loop& loop, kube::Client& client, WebhookOptions options)
     : loop_(loop),
+      client_(client),
       options_(std::move(options)),
       logger_(options_.logger ? *options_.logger : Logger::silent()) {
   if (!options_.metrics) return;
@@ -114,7 +147,7 @@ Result<std::unique_ptr<WebhookServer>> WebhookServer::open(net::Loop& loop, kube
                                                            Random& random, WebhookOptions options) {
   CADRE_LET(auto address, BindAddress::parse(options.address));
   if (!address) return invalid("a webhook server needs an address to listen on");
-  std::unique_ptr<WebhookServer> webhook(new WebhookServer(loop, std::move(options)));
+  std::unique_ptr<WebhookServer> webhook(new WebhookServer(loop, client, std::move(options)));
   WebhookServer* self = webhook.get();
   // Until the real one is there; nobody trusts it.
   CADRE_LET(net::CertificateAndKey none,
@@ -124,7 +157,7 @@ Result<std::unique_ptr<WebhookServer>> WebhookServer::open(net::Loop& loop, kube
       .max_body_bytes = kMaxBody,
       .body_timeout = kBodyTimeout};
   CADRE_LET(webhook->server_, listenOn(loop, *address, std::move(http),
-                                       [self](auto request) { self->answer(*request); }));
+                                       [self](auto request) { self->answer(std::move(request)); }));
   if (!self->options_.certificate_directory.empty()) {
     CADRE_TRY(self->reload());
     self->watchDirectory();
@@ -176,28 +209,81 @@ void WebhookServer::watchDirectory() {
   });
 }
 
-void WebhookServer::answer(net::ServerRequest& request) {
-  Instant begin = loop_.clock().instant();
-  auto respond = [&](int status, std::string_view type, std::string text) {
-    count(status, loop_.clock().instant() - begin);
-    request.respond(status, {{"Content-Type", std::string(type)}}, std::move(text));
-  };
+void WebhookServer::answer(std::shared_ptr<net::ServerRequest> request) {
+  auto asked = std::make_shared<Asked>(std::move(request), loop_.clock().instant());
   auto refuse = [&](int status, std::string_view why) {
     logger_.warn("an admission request could not be answered", {{"why", why}});
-    respond(status, "text/plain; charset=utf-8", format("{}\n", why));
+    count(status, loop_.clock().instant() - asked->begin);
+    asked->request->respond(status, {{"Content-Type", "text/plain; charset=utf-8"}},
+                            format("{}\n", why));
   };
-  if (net::Target::parse(request.target).path != kPath)
+  if (net::Target::parse(asked->request->target).path != kPath)
     return refuse(404, format("only {} is here", kPath));
-  if (request.method != "POST") return refuse(405, "only POST is answered here");
-  std::string_view type = cut(request.headers.get("content-type"), ";").first;
+  if (asked->request->method != "POST") return refuse(405, "only POST is answered here");
+  std::string_view type = cut(asked->request->headers.get("content-type"), ";").first;
   if (!equalsIgnoreCase(trim(type), "application/json"))
     return refuse(415, "a review is application/json");
-  auto review = json::parse(request.body, json::Limits{.bytes = kMaxBody});
+  auto review = json::parse(asked->request->body, json::Limits{.bytes = kMaxBody});
   if (!review) return refuse(400, review.error().text());
-  auto answer = answerReview(*review, options_.validators);
-  if (!answer)
-    return refuse(answer.error().code == Code::NotFound ? 404 : 400, answer.error().text());
-  respond(200, "application/json", json::write(*answer));
+  auto verdict = judge(*review, options_.validators);
+  if (!verdict) {
+    Code code = verdict.error().code;
+    return refuse(code == Code::NotFound   ? 404
+                  : code == Code::Internal ? 500
+                                           : 400,
+                  verdict.error().text());
+  }
+  asked->review = *std::move(review);
+  asked->verdict = *std::move(verdict);
+  if (!asked->verdict.causes.empty()) asked->verdict.demands.clear();  // refused anyway
+  if (asked->verdict.demands.empty()) return finish(asked);
+  asked_.insert(asked);
+  asked->request->onGone([this, weak = std::weak_ptr(asked)] {
+    if (auto asked = weak.lock()) asked_.erase(asked);
+  });
+  ask(asked);
+}
+
+// The last of the demands; and then the others.
+void WebhookServer::ask(const std::shared_ptr<Asked>& asked) {
+  const Demand& demand = asked->verdict.demands.back();
+  const json::Value& request = asked->review["request"];
+  const json::Value& user = request["userInfo"];
+  json::Value body = json::Object{
+      {"spec",
+       json::Object{{"user", user["username"]},
+                    {"groups", user["groups"]},
+                    {"uid", user["uid"]},
+                    {"extra", user["extra"]},
+                    {"resourceAttributes", json::Object{{"namespace", request["namespace"]},
+                                                        {"verb", demand.verb},
+                                                        {"group", demand.resource.group},
+                                                        {"version", demand.resource.version},
+                                                        {"resource", demand.resource.plural}}}}}};
+  asked->pending = client_.create(
+      kAccessReviews, body, {}, [this, weak = std::weak_ptr(asked)](Result<json::Value> said) {
+        auto asked = weak.lock();
+        if (!asked) return;
+        std::vector<Demand>& demands = asked->verdict.demands;
+        if (!said || !(*said)["status"]["allowed"].boolean()) {
+          asked->verdict.causes.push_back(
+              {demands.back().field, "FieldValueForbidden",
+               format("Forbidden: {}{}", demands.back().why,
+                      said ? "" : "; that could not be asked: " + said.error().text())});
+          demands.clear();
+        } else {
+          demands.pop_back();
+        }
+        if (!demands.empty()) return ask(asked);
+        asked_.erase(asked);
+        finish(asked);
+      });
+}
+
+void WebhookServer::finish(const std::shared_ptr<Asked>& asked) {
+  count(200, loop_.clock().instant() - asked->begin);
+  asked->request->respond(200, {{"Content-Type", "application/json"}},
+                          json::write(answerTo(asked->review, asked->verdict)));
 }
 
 void WebhookServer::count(int status, Duration took) {

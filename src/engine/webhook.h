@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -10,14 +11,24 @@
 #include "engine/serve.h"
 #include "engine/serving_keys.h"
 #include "kube/meta.h"
+#include "kube/schema.h"
 
 namespace cadre::engine {
 
 enum class Operation { Create, Update, Delete };
 
+// What the requester must be allowed to do in the object's namespace: a field lends them more.
+struct Demand {
+  std::string field;
+  std::string verb;
+  kube::Resource resource;
+  std::string why;  // "only who may create pods may choose their service account"
+};
+
 // What is wrong with an object. Nothing: it is allowed.
 struct Verdict {
   std::vector<Detail> causes = {};  // {"spec.bulbs", "FieldValueInvalid", "must be at least 1"}
+  std::vector<Demand> demands = {};
   std::vector<std::string> warnings = {};  // shown to the user in either case
 };
 
@@ -29,11 +40,15 @@ struct Validator {
       validate;
 };
 
-// The answer to an AdmissionReview (admission.k8s.io/v1). Subresources are allowed unseen, and so
-// are changes of what is being deleted: it must be able to go. InvalidArgument for what is no
-// review, NotFound for a kind that no validator knows.
-Result<json::Value> answerReview(const json::Value& review,
-                                 const std::vector<Validator>& validators);
+// By what the kind itself says. A change is not held to blame for what was wrong before.
+Validator validatorOf(const kube::Kind& kind);
+
+// What is to be said to an AdmissionReview (admission.k8s.io/v1). Subresources are allowed unseen,
+// and so are changes of what is being deleted: it must be able to go. InvalidArgument for what is
+// no review, NotFound for a kind that no validator knows.
+Result<Verdict> judge(const json::Value& review, const std::vector<Validator>& validators);
+// Saying it: the review with its response. Demands are not looked at: they are met, or causes.
+json::Value answerTo(const json::Value& review, const Verdict& verdict);
 
 struct WebhookOptions {
   std::string address = ":9443";
@@ -46,8 +61,10 @@ struct WebhookOptions {
   Metrics* metrics = nullptr;
 };
 
-// Answers POST /validate for the API server, with TLS. A new certificate is served to those who
-// connect from then on; who is connected is not disturbed. Belongs to the loop's thread.
+// Answers POST /validate for the API server, with TLS. Whether a requester may do what a validator
+// demands is asked of the API server; where it does not say, the object is refused. A new
+// certificate is served to those who connect from then on; who is connected is not disturbed.
+// Belongs to the loop's thread.
 class WebhookServer {
  public:
   static Result<std::unique_ptr<WebhookServer>> open(net::Loop& loop, kube::Client& client,
@@ -62,19 +79,24 @@ class WebhookServer {
   void drain(Function<void()> drained) { server_->drain(std::move(drained)); }
 
  private:
-  WebhookServer(net::Loop& loop, WebhookOptions options);
-  void answer(net::ServerRequest& request);
+  WebhookServer(net::Loop& loop, kube::Client& client, WebhookOptions options);
+  void answer(std::shared_ptr<net::ServerRequest> request);
+  struct Asked;
+  void ask(const std::shared_ptr<Asked>& asked);
+  void finish(const std::shared_ptr<Asked>& asked);
   void watchDirectory();
   Result<> serve(const net::CertificateAndKey& pair);
   void count(int status, Duration took);
 
   net::Loop& loop_;
+  kube::Client& client_;
   const WebhookOptions options_;
   Logger& logger_;
   std::unique_ptr<net::HttpServer> server_;
   std::unique_ptr<KeyKeeper> keeper_;
   net::CertificateAndKey served_;
   Pending timer_;
+  std::set<std::shared_ptr<Asked>> asked_;  // reviews that wait for the API server's word
 };
 
 // The API server can be answered.

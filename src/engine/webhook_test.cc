@@ -40,6 +40,13 @@ std::vector<Validator> lampValidators() {
                {"spec.bulbs", "FieldValueInvalid", "Invalid value: 0: must be at least 1"});
          if (operation == Operation::Update && bulbs < old_object["spec"]["bulbs"].integer())
            verdict.causes.push_back({"spec.bulbs", "", "may not become fewer"});
+         if (!object["spec"]["key"].isNull())
+           verdict.demands.push_back(
+               {"spec.key", "get", {"", "v1", "secrets", "Secret"}, "only who may read Secrets"});
+         if (!object["spec"]["glass"].isNull())
+           verdict.demands.push_back(
+               {"spec.glass", "create", {"test.cadre.dev", "v1", "glasses", "Glass"}, "glaziers"});
+         if (object["spec"]["lit"].string() == "throw") throw std::out_of_range("a defect");
          if (object["spec"]["color"].isNull()) verdict.warnings.push_back("spec.color is not set");
          return verdict;
        }});
@@ -55,6 +62,12 @@ json::Value review(std::string_view request) {
             "kind":{"group":"test.cadre.dev","version":"v1","kind":"Lamp"},
             "resource":{"group":"test.cadre.dev","version":"v1","resource":"lamps"}})"),
                       parsed(request))}};
+}
+
+Result<json::Value> answerReview(const json::Value& review,
+                                 const std::vector<Validator>& validators) {
+  CADRE_LET(Verdict verdict, judge(review, validators));
+  return answerTo(review, verdict);
 }
 
 TEST(Admission, Verdicts) {
@@ -216,6 +229,81 @@ TEST(WebhookServer, AnswersReviewsAndNothingElse) {
                 R"(controller_runtime_webhook_requests_total{code="200",webhook="/validate"} 2)"),
             HasSubstr(
                 R"(controller_runtime_webhook_requests_total{code="500",webhook="/validate"} 0)")));
+}
+
+TEST(WebhookServer, AValidatorThatThrowsIsAnsweredWith500) {
+  Server s;
+  s.folder.write(s.certificate());
+  ASSERT_TRUE(s.open());
+  auto answer = s.send({"POST",
+                        "/validate",
+                        {{"Content-Type", "application/json"}},
+                        json::write(review(R"({"object":{"spec":{"bulbs":1,"lit":"throw"}}})"))});
+  EXPECT_EQ(answer.status, 500);
+  EXPECT_THAT(answer.body, HasSubstr("a defect"));
+}
+
+TEST(WebhookServer, WhatIsDemandedOfTheRequesterIsAskedOfTheApiServer) {
+  struct Case {
+    std::string_view what, spec;
+    std::vector<std::string> said;  // by the API server, in turn
+    std::string_view answer;
+  };
+  const std::string yes = R"({"status":{"allowed":true}})", no = R"({"status":{"allowed":false}})";
+  for (const Case& c : std::vector<Case>{
+           {"allowed", R"({"bulbs":1,"key":"k"})", {yes}, R"("allowed":true)"},
+           {"not allowed",
+            R"({"bulbs":1,"key":"k"})",
+            {no},
+            "spec.key: Forbidden: only who may read Secrets"},
+           {"both", R"({"bulbs":1,"key":"k","glass":1})", {yes, yes}, R"("allowed":true)"},
+           {"the second is not",
+            R"({"bulbs":1,"key":"k","glass":1})",
+            {yes, no},
+            "spec.key: Forbidden"},
+           {"no word", R"({"bulbs":1,"key":"k"})", {"nonsense"}, "that could not be asked"},
+           {"refused anyway", R"({"bulbs":0,"key":"k"})", {}, "must be at least 1"}}) {
+    SCOPED_TRACE(c.what);
+    Server s;
+    s.folder.write(s.certificate());
+    ASSERT_TRUE(s.open());
+    auto client = *net::makeHttpClient(
+        s.loop, {.url = *net::Url::parse(format("https://127.0.0.1:{}", s.webhook->port())),
+                 .tls = {.ca = s.authority.certificate}});
+    std::optional<net::HttpResponse> answer;
+    json::Value asked = review(format(R"({{"object":{{"spec":{}}},"userInfo":{{"username":"ann",
+        "groups":["crew"],"extra":{{"scope":["a"]}}}}}})",
+                                      c.spec));
+    Pending pending = net::fetch(
+        *client, {"POST", "/validate", {{"Content-Type", "application/json"}}, json::write(asked)},
+        1 << 20, [&](Result<net::HttpResponse> got) {
+          if (got) answer = *got;
+        });
+    for (std::size_t i = 0; i < c.said.size(); ++i) {
+      ASSERT_TRUE(s.loop.runUntil(
+          [&] {
+            s.api.scheduler.runReady();
+            return s.api.requests->sent.size() > i;
+          },
+          10s));
+      kube::FakeTransport::Sent& sent = *s.api.requests->sent[i];
+      json::Value spec = parsed(sent.request.body)["spec"];
+      EXPECT_EQ(spec["user"].string(), "ann");
+      EXPECT_EQ(json::write(spec["groups"]), R"(["crew"])");
+      EXPECT_EQ(json::write(spec["extra"]), R"({"scope":["a"]})");
+      const json::Value& what = spec["resourceAttributes"];
+      EXPECT_EQ(what["namespace"].string(), "ns");
+      bool last = i + 1 == c.said.size();
+      EXPECT_EQ(what["verb"].string() + " " + what["resource"].string(),
+                last ? "get secrets" : "create glasses");
+      sent.answer(201, c.said[i]);
+      s.api.scheduler.runReady();
+    }
+    ASSERT_TRUE(s.loop.runUntil([&] { return answer.has_value(); }, 10s));
+    EXPECT_EQ(answer->status, 200);
+    EXPECT_THAT(answer->body, HasSubstr(c.answer));
+    EXPECT_EQ(s.api.requests->sent.size(), c.said.size());
+  }
 }
 
 TEST(WebhookServer, ANewCertificateIsServedToWhoConnectsThen) {
