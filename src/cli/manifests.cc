@@ -1,7 +1,7 @@
 #include "cli/manifests.h"
 
 #include <CLI/CLI.hpp>
-#include <set>
+#include <map>
 
 #include "base/format.h"
 #include "cli/commands.h"
@@ -14,6 +14,8 @@ namespace cadre::cli {
 namespace {
 
 constexpr std::string_view kName = "kaos-operator-controller-manager";
+const json::Value kSelector =
+    json::Object{{"control-plane", "controller-manager"}, {"app.kubernetes.io/name", "cadre"}};
 
 json::Value words(std::initializer_list<std::string_view> list) {
   json::Array array;
@@ -71,6 +73,11 @@ std::vector<json::Value> rbac(const Systems& systems, const std::string& ns) {
   }
   rules.push_back(rule("", words({"events"}), words({"create", "patch"})));
   rules.push_back(rule("authorization.k8s.io", words({"subjectaccessreviews"}), words({"create"})));
+  json::Value configuration =
+      rule("admissionregistration.k8s.io", words({"validatingwebhookconfigurations"}),
+           words({"get", "list", "watch", "patch"}));
+  configuration.make("resourceNames") = words({kWebhookConfiguration});
+  rules.push_back(std::move(configuration));
   json::Value cluster_role = object("rbac.authorization.k8s.io/v1", "ClusterRole", kName, "");
   cluster_role.make("rules") = std::move(rules);
   json::Value role = object("rbac.authorization.k8s.io/v1", "Role", kName, ns);
@@ -80,6 +87,50 @@ std::vector<json::Value> rbac(const Systems& systems, const std::string& ns) {
   return {object("v1", "ServiceAccount", kName, ns), std::move(cluster_role),
           binding("ClusterRoleBinding", kName, "", "ClusterRole", ns), std::move(role),
           binding("RoleBinding", kName, ns, "Role", ns)};
+}
+
+// Objects are taken while the webhook is away: the operator finds what is wrong with them as well.
+// Not so where a service account is chosen: only the webhook knows who asks for it.
+std::vector<json::Value> webhook(const Systems& systems, const std::string& ns) {
+  std::map<std::string, json::Array> by_group;
+  for (const kube::Kind* kind : systems.kinds()) by_group[kind->group].emplace_back(kind->plural);
+  json::Array rules;
+  for (auto& [group, plurals] : by_group)
+    rules.push_back(json::Object{{"apiGroups", json::Array{group}},
+                                 {"apiVersions", words({"*"})},
+                                 {"resources", std::move(plurals)},
+                                 {"operations", words({"CREATE", "UPDATE"})}});
+  json::Value always =
+      json::Object{{"name", "validate.kaos.tools"},
+                   {"admissionReviewVersions", words({"v1"})},
+                   {"clientConfig", json::Object{{"service", json::Object{{"name", kWebhookService},
+                                                                          {"namespace", ns},
+                                                                          {"path", "/validate"},
+                                                                          {"port", 443}}}}},
+                   {"rules", std::move(rules)},
+                   {"failurePolicy", "Ignore"},
+                   {"matchPolicy", "Equivalent"},
+                   {"sideEffects", "None"},
+                   {"timeoutSeconds", 5}};
+  json::Value guard = always;
+  guard.make("name") = "guard.kaos.tools";
+  guard.make("failurePolicy") = "Fail";
+  guard.make("timeoutSeconds") = 10;
+  guard.make("matchConditions") = json::Array{json::Object{
+      {"name", "chooses-a-service-account"},
+      {"expression",
+       "has(object.spec) && (has(object.spec.serviceAccountName) || (has(object.spec.podSpec) && "
+       "object.spec.podSpec != null && (has(object.spec.podSpec.serviceAccountName) || "
+       "has(object.spec.podSpec.serviceAccount))))"}}};
+  json::Value configuration = object("admissionregistration.k8s.io/v1",
+                                     "ValidatingWebhookConfiguration", kWebhookConfiguration, "");
+  configuration.make("webhooks") = json::Array{std::move(always), std::move(guard)};
+  json::Value service = object("v1", "Service", kWebhookService, ns);
+  service.make("spec") = json::Object{
+      {"selector", kSelector},
+      {"ports",
+       json::Array{json::Object{{"name", "webhook"}, {"port", 443}, {"targetPort", "webhook"}}}}};
+  return {std::move(service), std::move(configuration)};
 }
 
 std::vector<json::Value> crds(const Systems& systems) {
@@ -98,15 +149,13 @@ std::vector<json::Value> install(const Systems& systems, const std::string& ns,
   auto probe = [](std::string_view path) {
     return json::Object{{"httpGet", json::Object{{"path", path}, {"port", "health"}}}};
   };
-  json::Value selector =
-      json::Object{{"control-plane", "controller-manager"}, {"app.kubernetes.io/name", "cadre"}};
   json::Value deployment = object("apps/v1", "Deployment", kName, ns);
   deployment.make("spec") = json::Object{
       {"replicas", 1},
-      {"selector", json::Object{{"matchLabels", selector}}},
+      {"selector", json::Object{{"matchLabels", kSelector}}},
       {"template",
        json::Object{
-           {"metadata", json::Object{{"labels", selector}}},
+           {"metadata", json::Object{{"labels", kSelector}}},
            {"spec",
             json::Object{
                 {"serviceAccountName", kName},
@@ -120,8 +169,9 @@ std::vector<json::Value> install(const Systems& systems, const std::string& ns,
                      {"name", "manager"},
                      {"image", image},
                      {"imagePullPolicy", "IfNotPresent"},
-                     {"args", words({"operator", "--leader-elect", "--metrics-bind-address=:8080",
-                                     "--health-probe-bind-address=:8081"})},
+                     {"args",
+                      words({"operator", "--leader-elect", "--metrics-bind-address=:8080",
+                             "--health-probe-bind-address=:8081", "--webhook-bind-address=:9443"})},
                      {"env",
                       json::Array{json::Object{
                           {"name", "SYSTEM_NAMESPACE"},
@@ -130,7 +180,8 @@ std::vector<json::Value> install(const Systems& systems, const std::string& ns,
                                {"fieldRef", json::Object{{"fieldPath", "metadata.namespace"}}}}}}}},
                      {"ports",
                       json::Array{json::Object{{"name", "metrics"}, {"containerPort", 8080}},
-                                  json::Object{{"name", "health"}, {"containerPort", 8081}}}},
+                                  json::Object{{"name", "health"}, {"containerPort", 8081}},
+                                  json::Object{{"name", "webhook"}, {"containerPort", 9443}}}},
                      {"livenessProbe", probe("/healthz")},
                      {"readinessProbe", probe("/readyz")},
                      {"resources",
@@ -142,6 +193,7 @@ std::vector<json::Value> install(const Systems& systems, const std::string& ns,
                           {"readOnlyRootFilesystem", true},
                           {"capabilities", json::Object{{"drop", words({"ALL"})}}}}}}}}}}}}};
   all.push_back(std::move(deployment));
+  for (json::Value& made : webhook(systems, ns)) all.push_back(std::move(made));
   return all;
 }
 

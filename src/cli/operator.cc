@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "cli/cluster.h"
 #include "cli/commands.h"
+#include "cli/manifests.h"
 #include "cli/systems.h"
 #include "engine/election.h"
 #include "engine/engine.h"
@@ -22,7 +23,8 @@ struct OperatorFlags {
   Systems systems;
   std::vector<std::string> namespaces;
   bool leader_elect = false;
-  std::string metrics_address = ":8080", health_address = ":8081";
+  std::string metrics_address = ":8080", health_address = ":8081", webhook_address = "0";
+  std::string webhook_certificates;
   std::string log_level = "info", log_format = "text";
   double qps = 0;
   int burst = 0;
@@ -30,6 +32,7 @@ struct OperatorFlags {
 
 // The key that hashes of Secrets are made with: the same for all who come after.
 constexpr std::string_view kHashKeySecret = "cadre-hash-key";
+constexpr std::string_view kWebhookKeys = "cadre-webhook-keys";
 const kube::Resource kSecrets{"", "v1", "secrets", "Secret"};
 
 Result<std::string> hashKey(Cluster& cluster, const std::string& ns) {
@@ -117,12 +120,28 @@ int runOperator(const OperatorFlags& flags, const Surroundings& surroundings) {
   } else {
     engine.lead(true);
   }
+  std::unique_ptr<engine::WebhookServer> webhook;
+  if (flags.webhook_address != "0") {
+    auto opened =
+        engine::WebhookServer::open(loop, client, random,
+                                    {.address = flags.webhook_address,
+                                     .validators = flags.systems.validators(),
+                                     .certificate_directory = flags.webhook_certificates,
+                                     .keys = {.secret = {ns, std::string(kWebhookKeys)},
+                                              .configuration = std::string(kWebhookConfiguration),
+                                              .names = {format("{}.{}.svc", kWebhookService, ns)}},
+                                     .logger = &logger,
+                                     .metrics = &metrics});
+    if (!opened) return fail(surroundings, opened.error().text());
+    webhook = *std::move(opened);
+  }
   engine::EndpointsOptions shown{.metrics_address = flags.metrics_address,
                                  .health_address = flags.health_address,
                                  .metrics = &metrics,
                                  .measure = [&] { engine.measure(); }};
   if (election) shown.healthy.push_back(engine::leased(*election));
   shown.ready.push_back(engine::synced(engine));
+  if (webhook) shown.ready.push_back(engine::answering(*webhook));
   auto endpoints = engine::Endpoints::open(loop, std::move(shown));
   if (!endpoints) return fail(surroundings, endpoints.error().text());
 
@@ -131,8 +150,12 @@ int runOperator(const OperatorFlags& flags, const Surroundings& surroundings) {
     if (std::exchange(stopping, true)) return loop.stop();  // the second time: now
     logger.info("stopping");
     engine.lead(false);
-    if (!election) return loop.stop();
-    election->release([&] { loop.stop(); });
+    auto release = [&] {
+      if (!election) return loop.stop();
+      election->release([&] { loop.stop(); });
+    };
+    if (!webhook) return release();
+    webhook->drain(release);
   });
   logger.info("serving", {{"systems", join(flags.systems.names, ",")}});
   loop.run();
@@ -153,6 +176,13 @@ void addOperator(CLI::App& app, const Surroundings& surroundings, int& exit_code
       ->capture_default_str();
   command->add_option("--health-probe-bind-address", flags->health_address, "Where; 0 for nowhere")
       ->capture_default_str();
+  command
+      ->add_option("--webhook-bind-address", flags->webhook_address,
+                   "Where objects are judged before they are stored; 0 for nowhere")
+      ->capture_default_str();
+  command->add_option("--webhook-cert-path", flags->webhook_certificates,
+                      "Folder with tls.crt and tls.key for that; else keys of its own are kept in "
+                      "the Secret cadre-webhook-keys");
   command->add_option("--log-level", flags->log_level, "debug, info, warn or error")
       ->capture_default_str();
   command->add_option("--log-format", flags->log_format, "text or json")->capture_default_str();

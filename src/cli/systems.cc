@@ -45,6 +45,10 @@ void Systems::addTo(CLI::App& command) {
       ->envname("DEFAULT_TELEMETRY_ENABLED");
   command.add_flag("--kaos-gateway", kaos.gateway, "Make routes for the Gateway API")
       ->envname("GATEWAY_API_ENABLED");
+  command
+      .add_flag("--kaos-guard-service-accounts", kaos.guard_service_accounts,
+                "Only who may create pods may choose their service account (=false: anybody)")
+      ->envname("KAOS_GUARD_SERVICE_ACCOUNTS");
 }
 
 std::vector<const kube::Kind*> Systems::kinds() const {
@@ -52,6 +56,8 @@ std::vector<const kube::Kind*> Systems::kinds() const {
 }
 
 void Systems::serve(engine::EngineOptions& options) const { kaos::serve(options, kaos); }
+
+std::vector<engine::Validator> Systems::validators() const { return kaos::validators(kaos); }
 
 const kube::Kind* findKind(const Systems& systems, const json::Value& object) {
   for (const kube::Kind* kind : systems.kinds())

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/webhook.h"
 #include "kinds/kaos/settings.h"
 #include "kube/schema.h"
 
@@ -21,6 +22,8 @@ struct Systems {
   // --systems and the settings of each; what is not given comes from the environment.
   void addTo(CLI::App& command);
   std::vector<const kube::Kind*> kinds() const;
+  // What a webhook server needs to judge them.
+  std::vector<engine::Validator> validators() const;
   // What an engine needs to serve them. This must outlive the engine.
   void serve(engine::EngineOptions& options) const;
 };

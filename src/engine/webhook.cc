@@ -70,18 +70,15 @@ std::string readFile(const std::string& path) {
 
 }  // namespace
 
-Validator validatorOf(const kube::Kind& kind) {
-  return {kind.resource(),
-          [&kind](Operation operation, const json::Value& object, const json::Value& old_object) {
-            Verdict verdict;
-            if (operation == Operation::Delete) return verdict;
-            kube::Validation found = kube::validate(
-                kind, object, {.old = operation == Operation::Update ? &old_object : nullptr});
-            for (const kube::FieldError& error : found.errors)
-              verdict.causes.push_back(error.detail());
-            verdict.warnings = std::move(found.warnings);
-            return verdict;
-          }};
+Verdict verdictOf(const kube::Kind& kind, Operation operation, const json::Value& object,
+                  const json::Value& old_object) {
+  Verdict verdict;
+  if (operation == Operation::Delete) return verdict;
+  kube::Validation found =
+      kube::validate(kind, object, {.old = operation == Operation::Update ? &old_object : nullptr});
+  for (const kube::FieldError& error : found.errors) verdict.causes.push_back(error.detail());
+  verdict.warnings = std::move(found.warnings);
+  return verdict;
 }
 
 Result<Verdict> judge(const json::Value& review, const std::vector<Validator>& validators) {

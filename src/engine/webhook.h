@@ -40,8 +40,9 @@ struct Validator {
       validate;
 };
 
-// By what the kind itself says. A change is not held to blame for what was wrong before.
-Validator validatorOf(const kube::Kind& kind);
+// What the kind's description alone says. A change is not blamed for what was wrong before.
+Verdict verdictOf(const kube::Kind& kind, Operation operation, const json::Value& object,
+                  const json::Value& old_object);
 
 // What is to be said to an AdmissionReview (admission.k8s.io/v1). Subresources are allowed unseen,
 // and so are changes of what is being deleted: it must be able to go. InvalidArgument for what is

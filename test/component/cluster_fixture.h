@@ -47,6 +47,35 @@ inline std::string environment(const char* name) {
   return value;
 }
 
+inline const kube::Resource kWebhooks{.group = "admissionregistration.k8s.io",
+                                      .version = "v1",
+                                      .plural = "validatingwebhookconfigurations",
+                                      .kind = "ValidatingWebhookConfiguration",
+                                      .namespaced = false};
+
+// Has objects of a kind in a namespace judged by a server on loopback.
+inline json::Value webhookFor(const std::string& name, const kube::Resource& resource,
+                              std::uint16_t port, const std::string& ns) {
+  return json::Object{
+      {"apiVersion", "admissionregistration.k8s.io/v1"},
+      {"kind", "ValidatingWebhookConfiguration"},
+      {"metadata", json::Object{{"name", name}}},
+      {"webhooks",
+       json::Array{json::Object{
+           {"name", format("{}.{}", resource.plural, resource.group)},
+           {"failurePolicy", "Fail"},
+           {"sideEffects", "None"},
+           {"admissionReviewVersions", json::Array{"v1"}},
+           {"timeoutSeconds", 10},
+           {"clientConfig", json::Object{{"url", format("https://127.0.0.1:{}/validate", port)}}},
+           {"rules", json::Array{json::Object{{"apiGroups", json::Array{resource.group}},
+                                              {"apiVersions", json::Array{resource.version}},
+                                              {"resources", json::Array{resource.plural}},
+                                              {"operations", json::Array{"CREATE", "UPDATE"}}}}},
+           {"namespaceSelector",
+            json::Object{{"matchLabels", json::Object{{"kubernetes.io/metadata.name", ns}}}}}}}}};
+}
+
 class ClusterTest : public testing::Test {
  protected:
   net::Loop loop;

@@ -275,6 +275,145 @@ TEST_F(KaosClusterTest, QuietWhenConverged) {
   EXPECT_EQ(versions(), before);
 }
 
+// ---- Admission
+
+class KaosAdmissionTest : public ClusterTest {
+ protected:
+  // A webhook server of its own for one kind.
+  void judge(const kube::Resource& resource, std::vector<engine::Validator> validators) {
+    name = format("cadre-{}-{}", ns, resource.plural);
+    auto opened = engine::WebhookServer::open(
+        loop, *client, random,
+        {.address = "127.0.0.1:0",
+         .validators = std::move(validators),
+         .keys = {.secret = {ns, "keys"}, .configuration = name, .names = {"127.0.0.1"}}});
+    ASSERT_TRUE(opened) << opened.error().text();
+    webhook = *std::move(opened);
+    create(kWebhooks, webhookFor(name, resource, webhook->port(), ns));
+  }
+  void TearDown() override {
+    (void)run([&](auto done) { return client->remove(kWebhooks, {"", name}, {}, done); });
+  }
+  void install(const kube::Kind& kind) {
+    must([&](auto done) {
+      return client->apply(kCrds, kube::crd(kind), {.force = true}, std::move(done));
+    });
+    ASSERT_TRUE(eventually([&] { return isServed(kind.resource()); }));
+  }
+
+  std::string name;
+  std::unique_ptr<engine::WebhookServer> webhook;
+};
+
+// What schema and CEL let through, and we do not.
+TEST_F(KaosAdmissionTest, TheWebhookRefusesWhatOnlyWeSee) {
+  int refused = 0;
+  for (auto [kind, file] : {std::pair{&agentKind(), "agent"},
+                            {&modelApiKind(), "modelapi"},
+                            {&mcpServerKind(), "mcpserver"}}) {
+    install(*kind);
+    judge(kind->resource(), validators({}));
+    bool judged = false;
+    for (const kube::SchemaCase& c :
+         kube::loadSchemaCases(format("{}/kaos-{}.yaml", CADRE_SCHEMAS, file), *kind)) {
+      if (c.native.empty() || !c.errors.empty() || !c.before.isNull()) continue;
+      SCOPED_TRACE(c.title);
+      json::Value object = c.object;
+      object.make("metadata").make("namespace") = ns;
+      auto show = [&] {
+        return run([&](auto done) {
+          return client->create(kind->resource(), object,
+                                {.dry_run = true, .field_validation = "Ignore"}, std::move(done));
+        });
+      };
+      // The API server learns of the webhook and its authority a moment later.
+      auto known = [&] {
+        auto answer = show();
+        return !answer && answer.error().code == Code::InvalidArgument;
+      };
+      ASSERT_TRUE(std::exchange(judged, true) || eventually(known));
+      auto answer = show();
+      ASSERT_FALSE(answer);
+      std::vector<std::string> found;
+      for (const Detail& cause : answer.error().details)
+        found.push_back(cause.field.empty() ? cause.message : cause.field + ": " + cause.message);
+      EXPECT_EQ(kube::differences(found, c.native), "") << answer.error().text();
+      ++refused;
+    }
+    EXPECT_TRUE(judged);
+    TearDown();
+  }
+  EXPECT_GE(refused, 14) << "the tables have lost some";
+}
+
+// Trap 41, of the operator's half: who may write these objects cannot borrow a service account.
+TEST_F(KaosAdmissionTest, Trap41AServiceAccountNeedsARequesterWhoMayCreatePods) {
+  install(mcpServerKind());
+  judge(kMcpServers, validators({}));
+  const kube::Resource roles{"rbac.authorization.k8s.io", "v1", "roles", "Role"};
+  const kube::Resource bindings{"rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding"};
+  auto allow = [&](std::string_view user, std::string_view role, std::string_view rules) {
+    create(roles, json::Object{{"metadata", json::Object{{"name", role}, {"namespace", ns}}},
+                               {"rules", parsed(rules)}});
+    create(bindings,
+           json::Object{
+               {"metadata", json::Object{{"name", role}, {"namespace", ns}}},
+               {"roleRef",
+                json::Object{
+                    {"apiGroup", "rbac.authorization.k8s.io"}, {"kind", "Role"}, {"name", role}}},
+               {"subjects", json::Array{json::Object{{"apiGroup", "rbac.authorization.k8s.io"},
+                                                     {"kind", "User"},
+                                                     {"name", user}}}}});
+  };
+  const std::string_view writer =
+      R"([{"apiGroups":["kaos.tools"],"resources":["*"],"verbs":["*"]}])";
+  allow("ann", "ann", writer);
+  allow("bob", "bob", writer);
+  allow("bob", "pods", R"([{"apiGroups":[""],"resources":["pods"],"verbs":["create"]}])");
+  auto as = [&](std::string user) {
+    auto config = kube::loadConfig({.kubeconfig = environment("CADRE_TEST_KUBECONFIG"), .env = {}});
+    config->impersonate.user = std::move(user);
+    return *kube::Client::connect(loop, *config);
+  };
+  auto ann = as("ann"), bob = as("bob");
+  auto make = [&](kube::Client& who, std::string_view name, std::string_view spec) {
+    return run([&](auto done) {
+      return who.create(kMcpServers,
+                        json::Object{{"apiVersion", kMcpServers.apiVersion()},
+                                     {"kind", "MCPServer"},
+                                     {"metadata", json::Object{{"name", name}, {"namespace", ns}}},
+                                     {"spec", parsed(spec)}},
+                        {}, std::move(done));
+    });
+  };
+  auto patch = [&](kube::Client& who, std::string_view name, std::string_view body) {
+    return run([&](auto done) {
+      return who.patch(kMcpServers, {ns, std::string(name)}, kube::PatchType::Merge, parsed(body),
+                       {}, std::move(done));
+    });
+  };
+  const std::string_view lent = R"({"runtime":"kubernetes","serviceAccountName":"admin"})";
+  ASSERT_TRUE(eventually([&] {
+    auto made = make(*ann, "a", lent);
+    return !made && made.error().code == Code::InvalidArgument;
+  }));
+  for (std::string_view spec :
+       {lent,
+        std::string_view(R"({"runtime":"kubernetes","podSpec":{"serviceAccountName":"admin"}})"),
+        std::string_view(R"({"runtime":"kubernetes","podSpec":{"serviceAccount":"admin"}})")}) {
+    auto made = make(*ann, "a", spec);
+    ASSERT_FALSE(made) << spec;
+    EXPECT_THAT(made.error().text(), HasSubstr("only who may create pods in this namespace"));
+    EXPECT_THAT(made.error().text(), HasSubstr(".serviceAccount"));
+  }
+  EXPECT_TRUE(make(*ann, "plain", R"({"runtime":"kubernetes"})"));
+  auto made = make(*bob, "b", lent);
+  ASSERT_TRUE(made) << made.error().text();
+  EXPECT_FALSE(patch(*ann, "b", R"({"spec":{"params":"do as I say"}})"));
+  EXPECT_TRUE(patch(*ann, "b", R"({"metadata":{"labels":{"a":"b"}}})")) << "nothing that runs";
+  EXPECT_TRUE(patch(*bob, "b", R"({"spec":{"params":"x"}})"));
+}
+
 TEST(KaosSchemas, TheServerAgrees) {
   std::string group = format("kaos-{}.cadre.dev", ::getpid());  // nobody else's
   auto expect = [](kube::Kind kind, std::string_view file) {

@@ -15,12 +15,6 @@ using testing::HasSubstr;
 const kube::Resource kLamps{
     .group = "webhook.cadre.dev", .version = "v1", .plural = "lamps", .kind = "Lamp"};
 const kube::Resource kSecrets{.version = "v1", .plural = "secrets", .kind = "Secret"};
-const kube::Resource kConfigurations{.group = "admissionregistration.k8s.io",
-                                     .version = "v1",
-                                     .plural = "validatingwebhookconfigurations",
-                                     .kind = "ValidatingWebhookConfiguration",
-                                     .namespaced = false};
-
 class WebhookClusterTest : public ClusterTest {
  protected:
   void SetUp() override {
@@ -45,7 +39,7 @@ class WebhookClusterTest : public ClusterTest {
     }));
   }
   void TearDown() override {
-    (void)run([&](auto done) { return client->remove(kConfigurations, {"", name}, {}, done); });
+    (void)run([&](auto done) { return client->remove(kWebhooks, {"", name}, {}, done); });
   }
 
   std::unique_ptr<WebhookServer> open(Duration spread = 24h) {
@@ -68,18 +62,7 @@ class WebhookClusterTest : public ClusterTest {
     return opened ? *std::move(opened) : nullptr;
   }
   void install(const WebhookServer& server) {
-    json::Value configuration = parsed(
-        R"({"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration",
-        "webhooks":[{"name":"lamps.webhook.cadre.dev","failurePolicy":"Fail","sideEffects":"None",
-        "admissionReviewVersions":["v1"],"timeoutSeconds":10,"rules":[{"apiGroups":
-        ["webhook.cadre.dev"],"apiVersions":["v1"],"resources":["lamps"],
-        "operations":["CREATE","UPDATE"]}]}]})");
-    configuration.make("metadata").make("name") = name;
-    json::Value& webhook = configuration.make("webhooks").makeArray()[0];
-    webhook.make("clientConfig").make("url") =
-        format("https://127.0.0.1:{}/validate", server.port());
-    webhook.make("namespaceSelector").make("matchLabels").make("kubernetes.io/metadata.name") = ns;
-    create(kConfigurations, configuration);
+    create(kWebhooks, webhookFor(name, kLamps, server.port(), ns));
   }
   Result<json::Value> makeLamp(int bulbs, bool dry_run = false) {
     json::Value lamp =
@@ -101,7 +84,7 @@ class WebhookClusterTest : public ClusterTest {
   }
   std::string bundle() {
     json::Value configuration =
-        must([&](auto done) { return client->get(kConfigurations, {"", name}, std::move(done)); });
+        must([&](auto done) { return client->get(kWebhooks, {"", name}, std::move(done)); });
     return *base64Decode(configuration["webhooks"].at(0)["clientConfig"]["caBundle"].string());
   }
   void pause(Duration time) {
@@ -109,14 +92,6 @@ class WebhookClusterTest : public ClusterTest {
     Pending timer = loop.after(time, [&] { passed = true; });
     loop.runUntil([&] { return passed; }, kSoon);
   }
-  bool eventually(const Function<bool()>& holds) {
-    for (int i = 0; i < 600; ++i) {
-      if (holds()) return true;
-      pause(50ms);
-    }
-    return false;
-  }
-
   std::string name;
 };
 

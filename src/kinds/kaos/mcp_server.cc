@@ -333,34 +333,4 @@ void addOtel(EnvList& env, const TelemetrySettled& telemetry, const std::string&
   env.add("OTEL_PYTHON_FASTAPI_EXCLUDED_URLS", "/health,/ready");
 }
 
-void serve(engine::EngineOptions& options, const Settings& settings) {
-  const std::vector<std::string> common{"Accepted", "ConfigReady", "WorkloadReady",
-                                        "Ready",    "RouteReady",  "TelemetryReady"};
-  auto with = [&](std::vector<std::string> more) {
-    more.insert(more.end(), common.begin(), common.end());
-    return more;
-  };
-  options.kinds.push_back(
-      {.resource = kAgents,
-       .plan = [&settings](const json::Value& object,
-                           engine::World& world) { return planAgent(object, world, settings); },
-       .conditions = with({"DependenciesReady", "ModelSupported", "PeersReady"})});
-  options.kinds.push_back(
-      {.resource = kModelApis,
-       .plan = [&settings](const json::Value& object,
-                           engine::World& world) { return planModelApi(object, world, settings); },
-       .conditions = with({"Secured"})});
-  options.kinds.push_back(
-      {.resource = kMcpServers,
-       .plan = [&settings](const json::Value& object,
-                           engine::World& world) { return planMcpServer(object, world, settings); },
-       .conditions = with({"RuntimeResolved", "ToolsDiscovered"})});
-  options.scopes.push_back({.resource = kDeployments});
-  options.scopes.push_back({.resource = kServices});
-  options.scopes.push_back({.resource = kPods});
-  options.scopes.push_back({.resource = kHttpRoutes});
-  options.scopes.push_back({.resource = kConfigMaps, .named = true});
-  options.scopes.push_back({.resource = kSecrets, .named = true});
-}
-
 }  // namespace cadre::kaos

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "engine/engine.h"
+#include "engine/webhook.h"
 #include "kinds/kaos/env.h"
 #include "kinds/kaos/settings.h"
 #include "kinds/kaos/workload.h"
@@ -23,6 +25,8 @@ std::string masterKeySecret(const Subject& model_api);
 void addOtel(EnvList& env, const TelemetrySettled& telemetry, const std::string& name,
              const std::string& ns, const Env& user);
 
+// What the webhook says to their objects.
+std::vector<engine::Validator> validators(const Settings& settings);
 // Everything that the engine has to know to serve them.
 void serve(engine::EngineOptions& options, const Settings& settings);
 

@@ -28,6 +28,8 @@ struct Settings {
   std::string gateway_timeout_agent = "300s", gateway_timeout_modelapi = "120s",
               gateway_timeout_mcp = "60s";
   Duration tools_interval = 10min;
+  // Whoever chooses the service account of pods must be allowed to create pods.
+  bool guard_service_accounts = true;
 };
 
 }  // namespace cadre::kaos
