@@ -88,7 +88,7 @@ int runOperator(const OperatorFlags& flags, const Surroundings& surroundings) {
   std::unique_ptr<engine::Election> election;
   engine::EngineOptions options;
   flags.systems.serve(options);
-  options.observations.push_back(kaos::toolsObservation(loop, flags.systems.kaos.tools_interval));
+  options.observations.push_back(kaos::toolsObservation(loop, client, flags.systems.kaos.tools_interval));
   options.namespaces = flags.namespaces;
   options.predecessors = {"manager", "kaos-operator", "controller"};
   options.controller = "cadre-operator";

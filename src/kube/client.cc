@@ -228,19 +228,22 @@ Client::Client(Scheduler& scheduler, Config config, Transport transport,
 
 Client::~Client() = default;
 
-Pending Client::send(std::shared_ptr<Call> call) {
-  call->request.target = config_.server.target + call->request.target;
-  call->request.headers.add("User-Agent", options_.user_agent);
+// To our server, from whom.
+void Client::address(net::HttpRequest& request) const {
+  request.target = config_.server.target + request.target;
+  request.headers.add("User-Agent", options_.user_agent);
   const Impersonation& as = config_.impersonate;
-  if (!as.empty()) {
-    call->request.headers.add("Impersonate-User", as.user);
-    if (!as.uid.empty()) call->request.headers.add("Impersonate-Uid", as.uid);
-    for (const std::string& group : as.groups)
-      call->request.headers.add("Impersonate-Group", group);
-    for (const auto& [name, values] : as.extra)
-      for (const std::string& value : values)
-        call->request.headers.add("Impersonate-Extra-" + urlEncode(name), value);
-  }
+  if (as.empty()) return;
+  request.headers.add("Impersonate-User", as.user);
+  if (!as.uid.empty()) request.headers.add("Impersonate-Uid", as.uid);
+  for (const std::string& group : as.groups) request.headers.add("Impersonate-Group", group);
+  for (const auto& [name, values] : as.extra)
+    for (const std::string& value : values)
+      request.headers.add("Impersonate-Extra-" + urlEncode(name), value);
+}
+
+Pending Client::send(std::shared_ptr<Call> call) {
+  address(call->request);
   call->started = scheduler_.clock().instant();
   // Never from inside the call: the caller does not hold its Pending yet.
   beginAfter(call, reserve());
@@ -278,17 +281,21 @@ void Client::begin(const std::shared_ptr<Call>& call) {
   if (!*at_hand) call->step = std::move(pending);
 }
 
+Result<> Client::authorize(net::HttpRequest& request, const Credentials::Identity& identity) const {
+  if (identity.authorization.empty()) return {};
+  if (!isHeaderSafe(identity.authorization))
+    return Error{.code = Code::Unauthenticated,
+                 .message = format("the token ({}) has characters that no token has: is it the "
+                                   "right file?",
+                                   config_.source)};
+  request.headers.add("Authorization", identity.authorization);
+  return {};
+}
+
 void Client::dispatch(const std::shared_ptr<Call>& call, Credentials::Identity identity) {
   net::HttpRequest request = call->request;
-  if (!identity.authorization.empty()) {
-    if (!isHeaderSafe(identity.authorization))
-      return call->finish(
-          Error{.code = Code::Unauthenticated,
-                .message = format("the token ({}) has characters that no token has: is it the "
-                                  "right file?",
-                                  config_.source)});
-    request.headers.add("Authorization", identity.authorization);
-  }
+  if (auto authorized = authorize(request, identity); !authorized)
+    return call->finish(std::move(authorized).error());
   call->identity = std::move(identity);
   net::ResponseHandler handler;
   std::weak_ptr<Call> weak = call;
@@ -437,6 +444,54 @@ Duration Client::reserve() {
   tokens_at_ = now;
   if (tokens_ >= 0) return 0s;
   return Duration(static_cast<std::int64_t>(-tokens_ / options_.qps * 1e9));
+}
+
+class Client::ToService final : public net::HttpClient {
+ public:
+  ToService(Client& client, std::string prefix) : client_(client), prefix_(std::move(prefix)) {}
+
+  Pending send(net::HttpRequest request, net::ResponseHandler handler) override {
+    request.target = prefix_ + request.target;
+    client_.address(request);
+    auto passed = std::make_shared<Passed>(std::move(request), std::move(handler));
+    passed->step = client_.scheduler_.after(0s, [this, passed = passed.get()] { begin(*passed); });
+    return Pending([passed]() mutable { passed.reset(); });
+  }
+
+ private:
+  struct Passed {
+    net::HttpRequest request;
+    net::ResponseHandler handler;
+    Pending step = {};
+  };
+
+  // Each step is dropped with the one who waits for it.
+  void begin(Passed& passed) {
+    auto at_hand = std::make_shared<bool>(false);
+    auto pending =
+        client_.credentials_->get([this, &passed, at_hand](Result<Credentials::Identity> identity) {
+          *at_hand = true;
+          Result<> ready;
+          if (!identity) {
+            ready = std::move(identity).error();
+          } else if (ready = client_.refreshTransport(*identity); ready) {
+            ready = client_.authorize(passed.request, *identity);
+          }
+          if (!ready) return passed.handler.end(std::move(ready));
+          passed.step = client_.transport_.requests->send(std::move(passed.request),
+                                                          std::move(passed.handler));
+        });
+    if (!*at_hand) passed.step = std::move(pending);
+  }
+
+  Client& client_;
+  const std::string prefix_;
+};
+
+std::unique_ptr<net::HttpClient> Client::toService(const ObjectKey& service, int port) {
+  return std::make_unique<ToService>(
+      *this, format("/api/v1/namespaces/{}/services/http:{}:{}/proxy", urlEncode(service.ns),
+                    urlEncode(service.name), port));
 }
 
 Pending Client::sendForObject(net::HttpRequest request, Done done) {

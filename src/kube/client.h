@@ -148,8 +148,15 @@ class Client {
   Pending request(std::string method, std::string target, std::string body,
                   std::string content_type, Done done, std::string accept = "application/json");
 
+  // To a Service, which the API server passes everything on to: a way in from outside of the
+  // cluster. Its answers come as they are. Must not outlive the client.
+  std::unique_ptr<net::HttpClient> toService(const ObjectKey& service, int port);
+
  private:
   struct Call;
+  class ToService;
+  void address(net::HttpRequest& request) const;
+  Result<> authorize(net::HttpRequest& request, const Credentials::Identity& identity) const;
   Pending send(std::shared_ptr<Call> call);
   void beginAfter(const std::shared_ptr<Call>& call, Duration delay);
   void begin(const std::shared_ptr<Call>& call);

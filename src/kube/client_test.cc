@@ -716,5 +716,43 @@ TEST_P(ClientTest, DiscoversInBothForms) {
   }
 }
 
+TEST_P(ClientTest, ReachesServicesThroughTheServer) {
+  Api api(GetParam(), [](WireServer::Request, Reply reply) { reply->json(404, "no such page"); });
+  api.config.impersonate.user = "ann";
+  auto service = api.client().toService({"shop", "web"}, 8000);
+  auto answer = net::await<net::HttpResponse>(
+      api.loop,
+      [&](auto done) {
+        return net::fetch(*service, {.method = "POST", .target = "/mcp?a=b", .body = "{}"}, 1000,
+                          std::move(done));
+      },
+      kSoon);
+  ASSERT_TRUE(answer) << answer.error().text();
+  EXPECT_EQ(answer->status, 404);
+  EXPECT_EQ(answer->body, "no such page");
+  ASSERT_EQ(api.requests.size(), 1u);
+  EXPECT_EQ(api.requests[0].method + " " + api.requests[0].target,
+            "POST /api/v1/namespaces/shop/services/http:web:8000/proxy/mcp?a=b");
+  EXPECT_EQ(api.requests[0].headers.get("authorization"), "Bearer hunter2");
+  EXPECT_EQ(api.requests[0].headers.get("impersonate-user"), "ann");
+
+  bool called = false;
+  Pending dropped = net::fetch(*service, {}, 1000, [&](auto) { called = true; });
+  dropped.reset();
+  ASSERT_TRUE(api.get().error().code == Code::NotFound);
+  EXPECT_FALSE(called);
+}
+
+TEST_P(ClientTest, WithoutAUsableTokenServicesAreNotReached) {
+  Api api(GetParam(), echoRequest);
+  api.config.token = "two\nlines";
+  auto service = api.client().toService({"shop", "web"}, 8000);
+  auto answer = net::await<net::HttpResponse>(
+      api.loop, [&](auto done) { return net::fetch(*service, {}, 1000, std::move(done)); }, kSoon);
+  ASSERT_FALSE(answer);
+  EXPECT_THAT(answer.error().text(), HasSubstr("characters that no token has"));
+  EXPECT_TRUE(api.requests.empty());
+}
+
 }  // namespace
 }  // namespace cadre::kube

@@ -627,6 +627,7 @@ Result<Config> fromPod(std::string_view host, std::string_view port, const Confi
   constexpr std::string_view kElse = "or give --kubeconfig";
   Config config;
   config.source = "in-cluster";
+  config.in_cluster = true;
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   bool v6 = host.find(':') != std::string_view::npos;
   auto url = net::Url::parse(format("https://{}{}{}:{}", v6 ? "[" : "", host, v6 ? "]" : "", port));

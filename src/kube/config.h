@@ -49,6 +49,7 @@ struct Config {
   std::string proxy_variable;     // that named the proxy; empty when the cluster's entry did
   Impersonation impersonate;
   std::string default_namespace = "default";
+  bool in_cluster = false;  // this is a pod of the cluster
   std::string source;  // "context kind-dev in /home/me/.kube/config", "in-cluster"
 };
 

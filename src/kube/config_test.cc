@@ -419,6 +419,7 @@ TEST_F(ConfigTest, InsideAPod) {
   EXPECT_EQ(config->ca_file, path("ca.crt"));
   EXPECT_EQ(config->default_namespace, "default");
   EXPECT_EQ(config->source, "in-cluster");
+  EXPECT_TRUE(config->in_cluster);
   write("namespace", "shop\n");
   EXPECT_EQ(loadConfig(options)->default_namespace, "shop");
   EXPECT_FALSE(config->proxy);

@@ -267,6 +267,7 @@ class McpServerPlan {
           world_.observe({"mcp-tools", json::Object{{"endpoint", subject_.endpoint(settings_)},
                                                     {"namespace", ns_},
                                                     {"service", subject_.workload()},
+                                                    {"port", subject_.port},
                                                     {"rollout", rollout_}}});
       if (fact.known) {
         std::vector<std::string> names;
