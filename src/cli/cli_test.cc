@@ -2,6 +2,8 @@
 // stderr, and the code.
 #include "cli/cli.h"
 
+#include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -10,6 +12,8 @@
 
 #include "base/format.h"
 #include "base/strings.h"
+#include "cli/config_file.h"
+#include "cli/systems.h"
 #include "net/testing/wire_server.h"
 
 namespace cadre::cli {
@@ -17,6 +21,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 struct Outcome {
@@ -296,6 +301,187 @@ TEST(Cli, PlansFilesWithoutACluster) {
   EXPECT_THAT(ran.out, HasSubstr("MCPServer default/a"));
   EXPECT_THAT(ran.out, HasSubstr("+ Deployment default/mcpserver-a"));
   EXPECT_THAT(ran.out, HasSubstr("+ Service default/mcpserver-a"));
+}
+
+// Objects that wait for each other are shown as they will be, and what is missing is told.
+TEST(Cli, PlansWithoutAClusterAsIfPodsRan) {
+  std::string file = testing::TempDir() + "/cadre-plan-chain.yaml";
+  std::ofstream(file) << R"(apiVersion: kaos.tools/v1alpha1
+kind: Agent
+metadata: {name: boss}
+spec: {modelAPI: llm, agentNetwork: {access: [worker]}}
+---
+apiVersion: kaos.tools/v1alpha1
+kind: Agent
+metadata: {name: worker}
+spec: {modelAPI: llm, container: {env: [{name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}]}}
+---
+apiVersion: kaos.tools/v1alpha1
+kind: ModelAPI
+metadata: {name: llm}
+spec: {mode: Hosted, hostedConfig: {model: m}}
+)";
+  Outcome ran = command({"plan", "--offline", "-f", file});
+  EXPECT_THAT(ran.out, HasSubstr("+ Deployment default/modelapi-llm"));
+  EXPECT_THAT(ran.out, Not(HasSubstr("+ Deployment default/agent-")));
+  EXPECT_THAT(ran.out, HasSubstr("ConfigReady is False: SecretNotFound"));
+  EXPECT_THAT(ran.out, HasSubstr("PeersReady is False: PeerNotReady"));
+  std::ofstream(file, std::ios::app) << "---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\n"
+                                        "data: {k: eA==}\n";
+  ran = command({"plan", "--offline", "-f", file});
+  EXPECT_THAT(ran.out, HasSubstr("+ Deployment default/agent-boss"));
+  EXPECT_THAT(ran.out, HasSubstr("+ Deployment default/agent-worker"));
+  EXPECT_THAT(ran.out, Not(HasSubstr("is False")));
+}
+
+struct Variable {
+  std::string name;
+  Variable(std::string name, const std::string& value) : name(std::move(name)) {
+    ::setenv(this->name.c_str(), value.c_str(), 1);
+  }
+  ~Variable() { ::unsetenv(name.c_str()); }
+};
+
+// Trap 19: a setting that is parsed but unused. Each is given by its variable and by its flag,
+// which comes first, and is seen in what would be made.
+TEST(Cli, Trap19EverySettingOfKaosHasAnEffect) {
+  struct Case {
+    std::string flag, variable, one, other;
+    std::string seen;  // with {} for the value
+    std::vector<std::string> beside = {};
+  };
+  const std::string file = CADRE_ROOT "/test/kaos/settings/objects.yaml";
+  for (const Case& c : std::vector<Case>{
+           {"agent-image", "DEFAULT_AGENT_IMAGE", "x:1", "x:2", "image: {}\n"},
+           {"litellm-image", "DEFAULT_LITELLM_IMAGE", "x:1", "x:2", "image: {}\n"},
+           {"ollama-image", "DEFAULT_OLLAMA_IMAGE", "x:1", "x:2", "image: {}\n"},
+           {"mcp-python-image", "DEFAULT_MCP_PYTHON_IMAGE", "x:1", "x:2", "image: {}\n"},
+           {"mcp-python-image", "DEFAULT_MCP_SERVER_IMAGE", "x:1", "x:2", "image: {}\n"},
+           {"mcp-bridge-image", "DEFAULT_MCP_BRIDGE_IMAGE", "x:1", "x:2", "image: {}\n"},
+           {"mcp-package-image", "DEFAULT_MCP_PACKAGE_IMAGE", "x:1", "x:2", "image: {}\n"},
+           {"mcp-node-image", "DEFAULT_MCP_NODE_IMAGE", "x:1", "x:2", "image: {}\n"},
+           {"system-namespace", "SYSTEM_NAMESPACE", "n1", "n2", "namespace: {}\n", {"gateway"}},
+           {"cluster-domain", "KUBERNETES_CLUSTER_DOMAIN", "one.test", "two.test",
+            "http://modelapi-llm.default.svc.{}:8000"},
+           {"log-level", "DEFAULT_LOG_LEVEL", "DEBUG", "WARNING", "value: {}\n"},
+           {"telemetry-endpoint",
+            "DEFAULT_TELEMETRY_ENDPOINT",
+            "http://a:1",
+            "http://b:1",
+            "value: {}\n",
+            {"telemetry"}},
+           {"gateway-name", "GATEWAY_NAME", "g1", "g2", "name: {}\n", {"gateway"}},
+           {"gateway-namespace", "GATEWAY_NAMESPACE", "n1", "n2", "namespace: {}\n", {"gateway"}},
+           {"gateway-timeout-agent",
+            "GATEWAY_DEFAULT_AGENT_TIMEOUT",
+            "7s",
+            "8s",
+            "request: {}\n",
+            {"gateway"}},
+           {"gateway-timeout-modelapi",
+            "GATEWAY_DEFAULT_MODELAPI_TIMEOUT",
+            "7s",
+            "8s",
+            "request: {}\n",
+            {"gateway"}},
+           {"gateway-timeout-mcp",
+            "GATEWAY_DEFAULT_MCP_TIMEOUT",
+            "7s",
+            "8s",
+            "request: {}\n",
+            {"gateway"}}}) {
+    SCOPED_TRACE(c.flag);
+    std::vector<std::string> words{"plan", "--offline", "-f", file};
+    for (const std::string& flag : c.beside) words.push_back("--kaos-" + flag);
+    auto sees = [&](const Outcome& ran, const std::string& value) {
+      std::string wanted = c.seen;
+      wanted.replace(wanted.find("{}"), 2, value);
+      return ran.code == 1 && ran.out.find(wanted) != std::string::npos;
+    };
+    EXPECT_FALSE(sees(command(words), c.one)) << "this test sees nothing";
+    Variable variable(c.variable, c.one);
+    EXPECT_TRUE(sees(command(words), c.one)) << "by its variable";
+    words.push_back(format("--kaos-{}={}", c.flag, c.other));
+    Outcome ran = command(words);
+    EXPECT_TRUE(sees(ran, c.other)) << "by its flag";
+    EXPECT_FALSE(sees(ran, c.one)) << "the flag comes first";
+  }
+  // Switches.
+  for (auto [flag, variable, seen] :
+       {std::tuple{"gateway", "GATEWAY_API_ENABLED", "+ HTTPRoute default/agent-a\n"},
+        {"telemetry", "DEFAULT_TELEMETRY_ENABLED", "OTEL_SERVICE_NAME"}}) {
+    std::vector<std::string> words{"plan", "--offline", "-f", file,
+                                   "--kaos-telemetry-endpoint=http://otel:4317"};
+    EXPECT_THAT(command(words).out, Not(HasSubstr(seen)));
+    Variable on(variable, "true");
+    EXPECT_THAT(command(words).out, HasSubstr(seen));
+    words.push_back(format("--kaos-{}=false", flag));
+    EXPECT_THAT(command(words).out, Not(HasSubstr(seen)));
+  }
+  EXPECT_EQ(command({"plan", "--offline", "-f", file, "--kaos-tools-interval=often"}).code, 2);
+}
+
+TEST(Cli, APodKnowsItsNamespaceAndDomain) {
+  std::string file = testing::TempDir() + "/cadre-pod-file";
+  EXPECT_EQ(ownNamespace("/nowhere"), std::nullopt);
+  std::ofstream(file) << "agents\n";
+  EXPECT_EQ(ownNamespace(file), "agents");
+  for (auto [text, domain] : std::vector<std::pair<std::string, std::optional<std::string>>>{
+           {"nameserver 10.0.0.10\nsearch ns.svc.corp.test svc.corp.test corp.test\n", "corp.test"},
+           {"search ns.svc.corp.test. svc.corp.test.\n", "corp.test"},
+           {"search lan\n# svc.x\n", std::nullopt},
+           {"search svc.\n", std::nullopt}}) {
+    std::ofstream(file) << text;
+    EXPECT_EQ(clusterDomain(file), domain) << text;
+  }
+}
+
+TEST(Cli, SettingsFromAFileComeLast) {
+  struct Case {
+    std::string text, error;
+    std::string image = "built-in", name = "flag";
+    int qps = 0;
+    bool gateway = false;
+    std::vector<std::string> namespaces = {};
+  };
+  for (const Case& c : std::vector<Case>{
+           {"", ""},
+           {"kaos-agent-image: file", "", "file"},
+           {"kaos: {agent-image: file, gateway: true}", "", "file", "flag", 0, true},
+           {"kaos-name: file", ""},
+           {"qps: 7\nwatch-namespaces: [a, b]", "", "built-in", "flag", 7, false, {"a", "b"}},
+           {"watch-namespaces: a,b", "", "built-in", "flag", 0, false, {"a", "b"}},
+           {"qps: many", "conf:1: "},
+           {"a: 1\nkaos:\n  colour: red", "conf:1: there is no setting \"a\""},
+           {"kaos:\n  colour: red", "conf:2: there is no setting \"kaos-colour\""},
+           {"config: other", "there is no setting \"config\""},
+           {"[1]", "settings are one map"},
+           {"a: [", "conf:1"}}) {
+    SCOPED_TRACE(c.text);
+    std::string image = "built-in", name = "built-in", config;
+    int qps = 0;
+    bool gateway = false;
+    std::vector<std::string> namespaces;
+    CLI::App app;
+    app.add_option("--config", config);
+    app.add_option("--kaos-agent-image", image);
+    app.add_option("--kaos-name", name);
+    app.add_option("--qps", qps);
+    app.add_flag("--kaos-gateway", gateway);
+    app.add_option("--watch-namespaces", namespaces)->delimiter(',');
+    app.parse(std::vector<std::string>{"--kaos-name=flag"});
+    auto applied = applySettings(app, c.text, "conf");
+    EXPECT_EQ(applied.ok(), c.error.empty()) << (applied ? "" : applied.error().text());
+    if (!applied) {
+      EXPECT_THAT(applied.error().text(), HasSubstr(c.error));
+      continue;
+    }
+    EXPECT_EQ(image, c.image);
+    EXPECT_EQ(name, c.name);
+    EXPECT_EQ(qps, c.qps);
+    EXPECT_EQ(gateway, c.gateway);
+    EXPECT_EQ(namespaces, c.namespaces);
+  }
 }
 
 TEST(Cli, ExplainsKinds) {

@@ -13,6 +13,8 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::uintmax_t kMaxFile = 64u << 20;
 
+}  // namespace
+
 Result<std::string> readAll(const std::string& path) {
   std::FILE* file = path == "-" ? stdin : std::fopen(path.c_str(), "re");
   if (!file)
@@ -29,6 +31,8 @@ Result<std::string> readAll(const std::string& path) {
                  .message = format("{}: the file is larger than 64 MiB", path)};
   return text;
 }
+
+namespace {
 
 std::vector<std::string> expand(const std::string& path) {
   std::error_code error;

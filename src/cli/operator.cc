@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
+#include <fstream>
 
 #include <unistd.h>
 
@@ -7,6 +8,8 @@
 #include "base/strings.h"
 #include "cli/cluster.h"
 #include "cli/commands.h"
+#include "cli/config_file.h"
+#include "cli/files.h"
 #include "cli/manifests.h"
 #include "cli/systems.h"
 #include "engine/election.h"
@@ -19,19 +22,25 @@ namespace cadre::cli {
 namespace {
 
 struct OperatorFlags {
+  std::string config;
   ClusterFlags cluster;
   Systems systems;
   std::vector<std::string> namespaces;
   bool leader_elect = false;
   std::string metrics_address = ":8080", health_address = ":8081", webhook_address = "0";
   std::string webhook_certificates;
-  std::string log_level = "info", log_format = "text";
+  std::string log_level;  // empty: that of what is run
+  std::string log_format = "text";
   double qps = 0;
   int burst = 0;
+
+  void addTo(CLI::App& command);
 };
 
 // The key that hashes of Secrets are made with: the same for all who come after.
 constexpr std::string_view kHashKeySecret = "cadre-hash-key";
+constexpr Duration kConfigInterval = 5s;
+constexpr int kBeginAnew = -1;
 constexpr std::string_view kWebhookKeys = "cadre-webhook-keys";
 const kube::Resource kSecrets{"", "v1", "secrets", "Secret"};
 
@@ -62,8 +71,92 @@ Result<std::string> hashKey(Cluster& cluster, const std::string& ns) {
   return *std::move(bytes);
 }
 
+void OperatorFlags::addTo(CLI::App& command) {
+  command.add_option("--config", config,
+                     "File with settings by the names of these flags, in YAML; a change starts the "
+                     "program anew. Flags and environment variables come first");
+  cluster.addTo(command, /*with_namespaces=*/false);
+  systems.addTo(command);
+  command.add_option("--watch-namespaces", namespaces, "Only these; all when not given")
+      ->delimiter(',');
+  command.add_flag("--leader-elect", leader_elect, "Let one of several programs lead");
+  command.add_option("--metrics-bind-address", metrics_address, "Where; 0 for nowhere")
+      ->capture_default_str();
+  command.add_option("--health-probe-bind-address", health_address, "Where; 0 for nowhere")
+      ->capture_default_str();
+  command
+      .add_option("--webhook-bind-address", webhook_address,
+                  "Where objects are judged before they are stored; 0 for nowhere")
+      ->capture_default_str();
+  command.add_option("--webhook-cert-path", webhook_certificates,
+                     "Folder with tls.crt and tls.key for that; else keys of its own are kept in "
+                     "the Secret cadre-webhook-keys");
+  command.add_option("--log-level", log_level,
+                     "debug, info, warn or error (default: that of --kaos-log-level)");
+  command.add_option("--log-format", log_format, "text or json")->capture_default_str();
+  command.add_option("--kube-api-qps", qps, "Requests per second; 0 for no limit")
+      ->capture_default_str();
+  command.add_option("--kube-api-burst", burst, "Requests at once beyond that");
+}
+
+// Also as the programs that are run call them.
+std::optional<LogLevel> levelOf(std::string_view called) {
+  std::string name = lower(called);
+  if (name == "trace") name = "debug";
+  if (name == "warning") name = "warn";
+  return parseLogLevel(name);
+}
+
+// The file with settings, while the program runs by them.
+class Config {
+ public:
+  Config(net::Loop& loop, Logger& logger, std::string path, Function<void()> changed)
+      : loop_(loop), logger_(logger), path_(std::move(path)), changed_(std::move(changed)) {
+    if (path_.empty()) return;
+    if (auto text = readAll(path_)) seen_ = *text;
+    lookLater();
+  }
+
+ private:
+  void lookLater() {
+    timer_ = loop_.after(kConfigInterval, [this] { look(); });
+  }
+  void look() {
+    auto text = readAll(path_);
+    if (!text || *text == seen_) return lookLater();
+    seen_ = *text;
+    OperatorFlags flags;
+    CLI::App command;
+    flags.addTo(command);
+    if (auto good = applySettings(command, seen_, path_); good)
+      return changed_();
+    else
+      logger_.error("the new settings are passed over", {{"error", good.error().text()}});
+    lookLater();
+  }
+
+  net::Loop& loop_;
+  Logger& logger_;
+  const std::string path_;
+  const Function<void()> changed_;
+  std::string seen_;
+  Pending timer_;
+};
+
+// The same program with the same arguments takes this one's place.
+int beginAnew(const Surroundings& surroundings) {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> words;
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  ::execv("/proc/self/exe", argv.data());
+  return fail(surroundings, "the program cannot be started anew with its new settings");
+}
+
 int runOperator(const OperatorFlags& flags, const Surroundings& surroundings) {
-  auto level = parseLogLevel(lower(flags.log_level));
+  auto level = levelOf(flags.log_level.empty() ? flags.systems.kaos.log_level : flags.log_level);
   auto log_format = parseLogFormat(flags.log_format);
   if (!level || !log_format)
     return fail(surroundings,
@@ -88,7 +181,8 @@ int runOperator(const OperatorFlags& flags, const Surroundings& surroundings) {
   std::unique_ptr<engine::Election> election;
   engine::EngineOptions options;
   flags.systems.serve(options);
-  options.observations.push_back(kaos::toolsObservation(loop, client, flags.systems.kaos.tools_interval));
+  options.observations.push_back(
+      kaos::toolsObservation(loop, client, flags.systems.kaos.tools_interval));
   options.namespaces = flags.namespaces;
   options.predecessors = {"manager", "kaos-operator", "controller"};
   options.controller = "cadre-operator";
@@ -114,7 +208,7 @@ int runOperator(const OperatorFlags& flags, const Surroundings& surroundings) {
         [&](bool leads) {
           engine.lead(leads);
           if (leads) return;
-          exit_code = 1;  // who has lost the lease starts anew
+          exit_code = 1;  // it was taken from us
           loop.stop();
         });
   } else {
@@ -146,9 +240,8 @@ int runOperator(const OperatorFlags& flags, const Surroundings& surroundings) {
   if (!endpoints) return fail(surroundings, endpoints.error().text());
 
   bool stopping = false;
-  Pending signals = net::onSignals(loop, {SIGINT, SIGTERM}, [&](int) {
+  auto stop = [&] {
     if (std::exchange(stopping, true)) return loop.stop();  // the second time: now
-    logger.info("stopping");
     engine.lead(false);
     auto release = [&] {
       if (!election) return loop.stop();
@@ -156,6 +249,15 @@ int runOperator(const OperatorFlags& flags, const Surroundings& surroundings) {
     };
     if (!webhook) return release();
     webhook->drain(release);
+  };
+  Pending signals = net::onSignals(loop, {SIGINT, SIGTERM}, [&](int) {
+    logger.info("stopping");
+    stop();
+  });
+  Config config(loop, logger, flags.config, [&] {
+    logger.info("the settings have changed; starting anew", {{"file", flags.config}});
+    exit_code = kBeginAnew;
+    stop();
   });
   logger.info("serving", {{"systems", join(flags.systems.names, ",")}});
   loop.run();
@@ -167,30 +269,16 @@ int runOperator(const OperatorFlags& flags, const Surroundings& surroundings) {
 void addOperator(CLI::App& app, const Surroundings& surroundings, int& exit_code) {
   auto flags = std::make_shared<OperatorFlags>();
   auto* command = app.add_subcommand("operator", "Serve the kinds, in a cluster or against one");
-  flags->cluster.addTo(*command, /*with_namespaces=*/false);
-  flags->systems.addTo(*command);
-  command->add_option("--watch-namespaces", flags->namespaces, "Only these; all when not given")
-      ->delimiter(',');
-  command->add_flag("--leader-elect", flags->leader_elect, "Let one of several programs lead");
-  command->add_option("--metrics-bind-address", flags->metrics_address, "Where; 0 for nowhere")
-      ->capture_default_str();
-  command->add_option("--health-probe-bind-address", flags->health_address, "Where; 0 for nowhere")
-      ->capture_default_str();
-  command
-      ->add_option("--webhook-bind-address", flags->webhook_address,
-                   "Where objects are judged before they are stored; 0 for nowhere")
-      ->capture_default_str();
-  command->add_option("--webhook-cert-path", flags->webhook_certificates,
-                      "Folder with tls.crt and tls.key for that; else keys of its own are kept in "
-                      "the Secret cadre-webhook-keys");
-  command->add_option("--log-level", flags->log_level, "debug, info, warn or error")
-      ->capture_default_str();
-  command->add_option("--log-format", flags->log_format, "text or json")->capture_default_str();
-  command->add_option("--kube-api-qps", flags->qps, "Requests per second; 0 for no limit")
-      ->capture_default_str();
-  command->add_option("--kube-api-burst", flags->burst, "Requests at once beyond that");
-  command->callback(
-      [flags, &surroundings, &exit_code] { exit_code = runOperator(*flags, surroundings); });
+  flags->addTo(*command);
+  command->callback([flags, command, &surroundings, &exit_code] {
+    if (!flags->config.empty()) {
+      auto text = readAll(flags->config);
+      auto applied = text ? applySettings(*command, *text, flags->config) : text.error();
+      if (!applied) return void(exit_code = fail(surroundings, applied.error().text()));
+    }
+    exit_code = runOperator(*flags, surroundings);
+    if (exit_code == kBeginAnew) exit_code = beginAnew(surroundings);
+  });
 }
 
 }  // namespace cadre::cli

@@ -76,6 +76,20 @@ std::string conditionsOf(const engine::Plan& plan) {
   return text;
 }
 
+// What the server and its controllers would make of a child, if all goes well.
+json::Value asIfRunning(json::Value child) {
+  if (child["kind"].string() != "Deployment") return child;
+  const json::Value given = child["spec"]["replicas"];
+  std::int64_t replicas = given.isNull() ? 1 : given.integer();
+  child.make("metadata").make("generation") = 1;
+  json::Value& status = child.make("status");
+  status.make("observedGeneration") = 1;
+  for (std::string_view count :
+       {"replicas", "readyReplicas", "availableReplicas", "updatedReplicas"})
+    status.make(count) = replicas;
+  return child;
+}
+
 int planOffline(const Systems& systems, const std::vector<FromFile>& files, const std::string& ns,
                 const Surroundings& surroundings) {
   FileSource source;
@@ -99,18 +113,37 @@ int planOffline(const Systems& systems, const std::vector<FromFile>& files, cons
   }
   engine::EngineOptions options;
   systems.serve(options);
+  std::map<kube::Resource, const engine::Served*> served;
+  for (const engine::Served& kind : options.kinds) served[kind.resource] = &kind;
+  const Time now = SystemClock().now();
+  std::map<engine::Ref, engine::Plan> plans;
+  // Objects wait for each other: until nothing changes any more, or they go round in circles.
+  constexpr int kMaxRounds = 100;
+  bool changed = true;
+  for (int round = 0; changed && round < kMaxRounds; ++round) {
+    changed = false;
+    for (const auto& [kind, ref] : ours) {
+      json::Value object = source.objects[ref];
+      engine::World world(source, now);
+      engine::Plan& plan = plans[ref] = served[ref.resource]->plan(object, world);
+      json::Value status = engine::wantedStatus(object, plan, now);
+      changed |= status != object["status"];
+      object.make("status") = std::move(status);
+      source.objects[ref] = std::move(object);
+      for (const engine::Child& child : plan.children)
+        changed |=
+            source.objects
+                .insert_or_assign(child.ref(),
+                                  asIfRunning(engine::finished(child, ref, source.objects[ref])))
+                .second;
+    }
+  }
   for (const auto& [kind, ref] : ours) {
-    engine::World world(source, SystemClock().now());
-    for (const engine::Served& served : options.kinds) {
-      if (served.resource != ref.resource) continue;
-      engine::Plan plan = served.plan(source.objects[ref], world);
-      surroundings.out(withoutControls(ref.text()) + "\n");
-      surroundings.out(conditionsOf(plan));
-      for (const engine::Child& child : plan.children) {
-        surroundings.out(format("+ {}\n", child.ref().text()));
-        surroundings.out(
-            indented(shown(engine::finished(child, ref, source.objects[ref])), "    "));
-      }
+    surroundings.out(withoutControls(ref.text()) + "\n");
+    surroundings.out(conditionsOf(plans[ref]));
+    for (const engine::Child& child : plans[ref].children) {
+      surroundings.out(format("+ {}\n", child.ref().text()));
+      surroundings.out(indented(shown(engine::finished(child, ref, source.objects[ref])), "    "));
     }
   }
   return ours.empty() ? 0 : 1;

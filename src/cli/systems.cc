@@ -2,6 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
 
 #include "base/format.h"
 #include "base/strings.h"
@@ -9,7 +12,31 @@
 
 namespace cadre::cli {
 
+std::optional<std::string> ownNamespace(const std::string& file) {
+  std::ifstream in(file);
+  std::string name;
+  if (!(in >> name)) return std::nullopt;
+  return name;
+}
+
+std::optional<std::string> clusterDomain(const std::string& resolver_file) {
+  std::ifstream in(resolver_file);
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line);
+    std::string word;
+    words >> word;
+    if (word != "search") continue;
+    while (words >> word)
+      if (word.starts_with("svc.") && word.size() > 4)
+        return word.substr(4, word.size() - (word.ends_with('.') ? 5 : 4));
+  }
+  return std::nullopt;
+}
+
 void Systems::addTo(CLI::App& command) {
+  if (auto own = ownNamespace("/var/run/secrets/kubernetes.io/serviceaccount/namespace"))
+    kaos.system_namespace = *own;
+  if (auto domain = clusterDomain("/etc/resolv.conf")) kaos.cluster_domain = *domain;
   command.add_option("--systems", names, "Families of kinds that are served")
       ->delimiter(',')
       ->check(CLI::IsMember({"kaos"}));
@@ -19,7 +46,9 @@ void Systems::addTo(CLI::App& command) {
   add("agent-image", kaos.agent_image, "DEFAULT_AGENT_IMAGE", "Image of agents");
   add("litellm-image", kaos.litellm_image, "DEFAULT_LITELLM_IMAGE", "Image of proxies");
   add("ollama-image", kaos.ollama_image, "DEFAULT_OLLAMA_IMAGE", "Image of hosted models");
-  add("mcp-python-image", kaos.mcp_python_image, "DEFAULT_MCP_PYTHON_IMAGE",
+  bool older = !std::getenv("DEFAULT_MCP_PYTHON_IMAGE") && std::getenv("DEFAULT_MCP_SERVER_IMAGE");
+  add("mcp-python-image", kaos.mcp_python_image,
+      older ? "DEFAULT_MCP_SERVER_IMAGE" : "DEFAULT_MCP_PYTHON_IMAGE",
       "Image of tools from source");
   add("mcp-bridge-image", kaos.mcp_bridge_image, "DEFAULT_MCP_BRIDGE_IMAGE",
       "Image that the bridge is taken from; empty: the agents'");
@@ -41,6 +70,19 @@ void Systems::addTo(CLI::App& command) {
       "Timeout of routes to models");
   add("gateway-timeout-mcp", kaos.gateway_timeout_mcp, "GATEWAY_DEFAULT_MCP_TIMEOUT",
       "Timeout of routes to tools");
+  command
+      .add_option_function<std::string>(
+          "--kaos-tools-interval",
+          [this](const std::string& text) {
+            auto interval = parseDuration(text);
+            if (!interval || *interval < 1s)
+              throw CLI::ValidationError("--kaos-tools-interval",
+                                         "is a time of a second or more, like 10m");
+            kaos.tools_interval = *interval;
+          },
+          "How often servers are asked for their tools")
+      ->envname("KAOS_TOOLS_INTERVAL")
+      ->default_str(formatDuration(kaos.tools_interval));
   command.add_flag("--kaos-telemetry", kaos.telemetry, "Telemetry where an object does not say")
       ->envname("DEFAULT_TELEMETRY_ENABLED");
   command.add_flag("--kaos-gateway", kaos.gateway, "Make routes for the Gateway API")

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,11 @@ struct Systems {
   // What an engine needs to serve them. This must outlive the engine.
   void serve(engine::EngineOptions& options) const;
 };
+
+// What a pod is told by its files, for settings that nobody gives: its namespace, and the cluster's
+// domain as the resolver has it ("svc.cluster.local" among the names to search).
+std::optional<std::string> ownNamespace(const std::string& file);
+std::optional<std::string> clusterDomain(const std::string& resolver_file);
 
 // The kind of an object by its apiVersion and kind, or by what people call it ("agent", "mcp",
 // "agents.kaos.tools"); null when it is none of ours.

@@ -162,6 +162,12 @@ class AgentPlan {
     if (!api["ready"].boolean())
       depend("ModelAPINotReady",
              format("ModelAPI is not ready: {}: {}", spec_.model_api, api["message"].string()));
+    if (api["supported"].isNull()) {  // the ModelAPI has not been looked at, or is wrong itself
+      plan_.condition("ModelSupported", kube::ConditionStatus::Unknown, "ModelAPINotReady",
+                      format("it is not known yet what ModelAPI \"{}\" supports", spec_.model_api));
+      model_ = spec_.model;
+      return;
+    }
     checkModel(api);
   }
 
