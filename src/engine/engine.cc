@@ -15,21 +15,6 @@ namespace {
 constexpr std::size_t kMaxTelling = 100;  // events at a time; more are dropped, as everywhere
 const kube::Resource kEvents{"", "v1", "events", "Event"};
 
-struct Counted {
-  Write::Op op;
-  const char* name;
-  bool of_children;  // else of the object itself
-};
-constexpr Counted kCounted[] = {{Write::Op::Create, "create", true},
-                                {Write::Op::Apply, "apply", true},
-                                {Write::Op::Delete, "delete", true},
-                                {Write::Op::Finalizers, "finalizers", false},
-                                {Write::Op::Status, "status", false}};
-
-bool isSecret(const kube::Resource& resource) {
-  return resource.group.empty() && resource.kind == "Secret";
-}
-
 // What the server will say again, however often it is asked.
 bool isRefusal(const Error& error) {
   return error.code == Code::InvalidArgument || error.code == Code::Forbidden ||
@@ -37,41 +22,6 @@ bool isRefusal(const Error& error) {
 }
 
 }  // namespace
-
-// A table, and the watches that fill it.
-struct Engine::Known {
-  struct Feed {
-    std::string ns;
-    std::uint32_t picture = 0;
-    bool synced = false;
-    bool served = true;
-    std::string trouble = {};
-    std::unique_ptr<kube::Watcher> watcher = {};
-  };
-
-  Known(Engine& engine, Scope scope, bool has_plans)
-      : scope(std::move(scope)),
-        has_plans(has_plans),
-        table(this->scope.indexes,
-              [this, &engine](const Table::Change& change) { engine.changed(*this, change); }) {}
-
-  const Scope scope;
-  const bool has_plans;
-  Table table;
-  std::vector<std::unique_ptr<Feed>> feeds;
-  std::map<kube::ObjectKey, std::unique_ptr<Known>> named;  // single objects, each by itself
-  std::map<Write::Op, Counter*> writes;
-  Counter* differences_accepted = nullptr;
-
-  State state() const {
-    State state = State::Known;
-    for (const auto& feed : feeds) {
-      if (!feed->served) return State::NotServed;
-      if (!feed->synced) state = State::NotYet;
-    }
-    return state;
-  }
-};
 
 // One object that has plans.
 struct Engine::Entry {
@@ -114,6 +64,16 @@ Engine::Engine(kube::Client& client, Random& random, EngineOptions options)
       random_(random),
       options_(std::move(options)),
       logger_(options_.logger ? *options_.logger : Logger::silent()),
+      picture_(
+          client, random,
+          {.namespaces = options_.namespaces,
+           .hash_secret = std::move(options_.hash_secret),
+           .logger = options_.logger,
+           .metrics = options_.metrics},
+          [this](const kube::Resource& resource, const Table& table, const Table::Change& change) {
+            changed(resource, table, change);
+          },
+          [this](const kube::Resource& resource) { stateChanged(resource); }),
       observer_(client.scheduler(), random, std::move(options_.observations),
                 [this](const std::string& key) {
                   auto readers = fact_readers_.find(key);
@@ -132,9 +92,10 @@ Engine::Engine(kube::Client& client, Random& random, EngineOptions options)
           makeMeters()) {
   for (const Served& kind : options_.kinds) {
     served_[kind.resource] = &kind;
-    know({.resource = kind.resource, .which = Scope::Which::All, .indexes = kind.indexes}, true);
+    picture_.know({.resource = kind.resource, .which = Scope::Which::All, .indexes = kind.indexes},
+                  true);
   }
-  for (const Scope& scope : options_.scopes) know(scope, false);
+  for (const Scope& scope : options_.scopes) picture_.know(scope, false);
 }
 
 Engine::~Engine() = default;
@@ -153,150 +114,12 @@ Queue::Meters Engine::makeMeters() {
   return meters;
 }
 
-// ---- What is known of the cluster
-
-void Engine::know(Scope scope, bool has_plans) {
-  if (known_.contains(scope.resource)) return;
-  scope.indexes.push_back(kByOwner);
-  Known& known = *(known_[scope.resource] = std::make_unique<Known>(*this, scope, has_plans));
-  if (options_.metrics) {
-    const std::string& kind = scope.resource.kind;
-    for (const auto& [op, name, of_children] : kCounted)
-      if (has_plans || of_children)
-        known.writes[op] = &options_.metrics->counter(
-            "cadre_writes_total", "Writes that were sent.", {{"kind", kind}, {"op", name}});
-    known.differences_accepted = &options_.metrics->counter(
-        "cadre_differences_accepted_total",
-        "How often the server made something else of what was applied.", {{"kind", kind}});
-  }
-  if (scope.which == Scope::Which::None) return;
-  std::string labels =
-      scope.which == Scope::Which::Ours ? format("{}={}", kManagedBy, kManager) : "";
-  std::vector<std::string> namespaces = options_.namespaces;
-  if (namespaces.empty() || !scope.resource.namespaced) namespaces = {""};
-  for (const std::string& ns : namespaces) feed(known, {.ns = ns, .labels = labels});
-}
-
-void Engine::feed(Known& known, kube::Selection select) {
-  Known::Feed& feed =
-      *known.feeds.emplace_back(std::make_unique<Known::Feed>(Known::Feed{.ns = select.ns}));
-  kube::WatchHandler handler;
-  handler.begin = [&known, &feed] { feed.picture = known.table.begin(); };
-  handler.item = [this, &known, &feed](json::Value object) {
-    known.table.put(admitted(known.scope.resource, std::move(object)), feed.picture);
-  };
-  handler.synced = [this, &known, &feed] {
-    known.table.end(feed.picture, feed.watcher->version(), feed.ns);
-    bool was_known = feed.synced && feed.served;
-    feed.synced = feed.served = true;
-    feed.trouble.clear();
-    if (!was_known) stateChanged(known.scope.resource);
-  };
-  handler.changed = [this, &known, &feed](kube::EventType type, json::Value object) {
-    feed.trouble.clear();
-    if (type == kube::EventType::Deleted) return known.table.drop(object);
-    known.table.put(admitted(known.scope.resource, std::move(object)), feed.picture);
-  };
-  handler.failed = [this, &known, &feed](const Error& error) {
-    feed.trouble = error.text();
-    bool missing = error.code == Code::NotFound;
-    if (feed.served || !missing)  // what the cluster does not have is told once
-      logger_.warn("watching failed; trying again",
-                   {{"kind", known.scope.resource.kind}, {"error", feed.trouble}});
-    // The cluster does not have the kind. The watcher goes on asking.
-    if (error.code != Code::NotFound || !feed.served) return;
-    feed.served = false;
-    known.table.end(known.table.begin(), "", feed.ns);
-    stateChanged(known.scope.resource);
-  };
-  feed.watcher = std::make_unique<kube::Watcher>(
-      client_, kube::WatcherOptions{.resource = known.scope.resource, .select = std::move(select)},
-      random_, std::move(handler));
-}
-
-// The object by itself, whatever its labels are.
-Engine::Known& Engine::named(Known& known, const kube::ObjectKey& key) {
-  std::unique_ptr<Known>& one = known.named[key];
-  if (!one) {
-    one = std::make_unique<Known>(*this, Scope{.resource = known.scope.resource}, false);
-    feed(*one, {.ns = key.ns, .fields = "metadata.name=" + key.name});
-  }
-  return *one;
-}
-
-// Values of Secrets stay outside: a keyed hash of each tells whether it changed.
-json::Value Engine::admitted(const kube::Resource& resource, json::Value object) const {
-  if (!isSecret(resource)) return object;
-  for (auto& [key, value] : object.make("data").makeObject())
-    value = options_.hash_secret ? options_.hash_secret(value.string()) : "";
-  return object;
-}
-
-// The answer to a write of ours is newer than what the watch has told.
-void Engine::fold(const Ref& ref, json::Value answer) {
-  auto found = known_.find(ref.resource);
-  if (found == known_.end()) return;
-  Known& known = *found->second;
-  answer.make("metadata").makeObject().erase("managedFields");
-  answer = admitted(ref.resource, std::move(answer));
-  if (auto one = known.named.find(ref.key); one != known.named.end())
-    one->second->table.put(answer);
-  if (known.scope.which == Scope::Which::All ||
-      (known.scope.which == Scope::Which::Ours && kube::label(answer, kManagedBy) == kManager))
-    known.table.put(answer);
-}
-
-Source::State Engine::state(const kube::Resource& resource) {
-  auto known = known_.find(resource);
-  return known == known_.end() ? State::NotServed : known->second->state();
-}
-
-Source::State Engine::state(const Ref& ref) {
-  auto found = known_.find(ref.resource);
-  if (found == known_.end()) return State::NotServed;
-  Known& known = *found->second;
-  if (known.table.contains(ref.key)) return State::Known;
-  if (known.state() == State::Known && known.scope.named) return named(known, ref.key).state();
-  return known.state();
-}
-
-std::optional<json::Value> Engine::find(const Ref& ref) {
-  auto found = known_.find(ref.resource);
-  if (found == known_.end()) return std::nullopt;
-  Known& known = *found->second;
-  auto object = known.table.find(ref.key);
-  if (auto one = known.named.find(ref.key); !object && one != known.named.end())
-    object = one->second->table.find(ref.key);
-  return object;
-}
-
-std::vector<kube::ObjectKey> Engine::keys(const kube::Resource& resource, const Index& index,
-                                          const std::string& value) {
-  auto known = known_.find(resource);
-  if (known == known_.end()) return {};
-  return known->second->table.keys(index.name, value);
-}
-
-Fact Engine::observe(const Observation& observation) { return observer_.ask(observation); }
-
-bool Engine::synced() const {
-  return std::all_of(known_.begin(), known_.end(),
-                     [](const auto& known) { return known.second->state() != State::NotYet; });
-}
-
-std::map<std::string, std::string> Engine::troubles() const {
-  std::map<std::string, std::string> troubles;
-  for (const auto& [resource, known] : known_)
-    for (const auto& feed : known->feeds)
-      if (!feed->trouble.empty()) troubles[resource.kind] = feed->trouble;
-  return troubles;
-}
-
 // ---- Who has to look again
 
-void Engine::changed(Known& known, const Table::Change& change) {
-  Ref ref{known.scope.resource, change.key};
-  if (known.has_plans) planChanged(ref, change.object);
+void Engine::changed(const kube::Resource& resource, const Table& table,
+                     const Table::Change& change) {
+  Ref ref{resource, change.key};
+  if (served_.contains(resource)) planChanged(ref, change.object);
 
   // Children wake their owner: it may have to repair them.
   for (const auto& [index, value] : change.at)
@@ -319,7 +142,7 @@ void Engine::changed(Known& known, const Table::Change& change) {
   for (const auto& [index, value] : change.at) {
     auto readers = list_readers_.find({ref.resource, std::string(index), value});
     if (readers == list_readers_.end()) continue;
-    bool is_member = known.table.contains(ref.key, index, value);
+    bool is_member = table.contains(ref.key, index, value);
     wake(readers->second, [&](const Read& read) {
       if (read.what != Read::What::List || read.ref.resource != ref.resource ||
           read.index != index || read.value != value)
@@ -421,12 +244,10 @@ void Engine::unsubscribe(const Ref& ref, const Read& read) {
   switch (read.what) {
     case Read::What::Object:
       if (leave(object_readers_, read.ref))
-        if (auto known = known_.find(read.ref.resource); known != known_.end())
-          // Not now: it may be its own watch that we are called from.
-          client_.scheduler().post([this, alive = std::weak_ptr(alive_), ref = read.ref] {
-            if (alive.expired() || object_readers_.contains(ref)) return;
-            known_.at(ref.resource)->named.erase(ref.key);
-          });
+        // Not now: it may be its own watch that we are called from.
+        client_.scheduler().post([this, alive = std::weak_ptr(alive_), ref = read.ref] {
+          if (!alive.expired() && !object_readers_.contains(ref)) picture_.forgetAlone(ref);
+        });
       break;
     case Read::What::List:
       leave(list_readers_, std::tuple(read.ref.resource, std::string(read.index), read.value));
@@ -451,7 +272,7 @@ void Engine::work() {
 }
 
 void Engine::run(const Ref& ref) {
-  auto object = known_.at(ref.resource)->table.find(ref.key);
+  auto object = picture_.find(ref);
   // What is going and asks nothing of us is left to go.
   if (!object || (kube::isDeleting(*object) && kube::finalizers(*object).empty())) return done(ref);
   Entry& entry = entries_[ref];
@@ -460,7 +281,7 @@ void Engine::run(const Ref& ref) {
   subscribe(ref, world.takeReads());
   entry.due = world.dueTime().has_value();
   if (entry.due) queue_.addAfter(ref, *world.dueTime() - client_.scheduler().clock().now());
-  if (!world.complete() || !childrenKnown()) {
+  if (!world.complete() || !picture_.childrenKnown()) {
     waiting_.insert(ref);
     return done(ref, Meter::Outcome::Requeue);
   }
@@ -510,7 +331,7 @@ void Engine::settle(const Ref& ref, const json::Value& object, const Plan& plan,
       seen.reason = "NameConflict";
       seen.message = write.why;
     } else if (write.op == Write::Op::Create && entry.strangers.contains(write.ref) &&
-               named(*known_.at(write.ref.resource), write.ref.key).state() == State::NotYet) {
+               picture_.watchAlone(write.ref) == State::NotYet) {
       waiting_.insert(ref);
     } else if (failure != entry.failures.end() && failure->second.retry_at > now) {
       queue_.addAfter(ref, failure->second.retry_at - now);  // another run may have taken its timer
@@ -546,13 +367,6 @@ void Engine::settle(const Ref& ref, const json::Value& object, const Plan& plan,
   }
 }
 
-bool Engine::childrenKnown() const {
-  return std::all_of(known_.begin(), known_.end(), [](const auto& known) {
-    return known.second->scope.which != Scope::Which::Ours ||
-           known.second->state() != State::NotYet;
-  });
-}
-
 std::vector<Trouble> Engine::troublesOf(const Entry& entry) const {
   std::vector<Trouble> troubles;
   for (const auto& [child, failure] : entry.failures)
@@ -562,17 +376,10 @@ std::vector<Trouble> Engine::troublesOf(const Entry& entry) const {
 
 Observed Engine::observed(const Entry* entry) {
   Observed observed;
-  observed.find = [this](const Ref& ref) { return find(ref); };
-  observed.owned = [this](std::string_view uid) {
-    std::vector<Ref> owned;
-    for (const auto& [resource, known] : known_)
-      if (known->scope.which == Scope::Which::Ours)
-        for (kube::ObjectKey& key : known->table.keys(kByOwner.name, std::string(uid)))
-          owned.push_back({resource, std::move(key)});
-    return owned;
-  };
+  observed.find = [this](const Ref& ref) { return picture_.find(ref); };
+  observed.owned = [this](std::string_view uid) { return picture_.owned(uid); };
   observed.admitted = [this](const Ref& ref, json::Value object) {
-    return admitted(ref.resource, std::move(object));
+    return picture_.admitted(ref.resource, std::move(object));
   };
   observed.accepted = [entry](const Write& write, const json::Value& there) {
     if (!entry) return false;
@@ -588,7 +395,7 @@ Engine::Preview Engine::preview(const Ref& ref, const json::Value& object) {
   World world(*this, client_.scheduler().clock().now());
   Preview preview;
   preview.plan = served_.at(ref.resource)->plan(object, world);
-  preview.complete = world.complete() && childrenKnown();
+  preview.complete = world.complete() && picture_.childrenKnown();
   preview.reads = world.takeReads();
   preview.writes = reconcileChildren(ref, object, preview.plan, observed(nullptr));
   for (const Child& child : preview.plan.children)
@@ -632,10 +439,7 @@ void Engine::send(const Ref& ref, const json::Value& object, Write write) {
     trial->events = transitions(object, trial->write.object["status"]);
   entries_.at(ref).trials.push_back(trial);
   ++in_flight_;
-  if (auto known = known_.find(trial->write.ref.resource); known != known_.end())
-    if (auto counter = known->second->writes.find(trial->write.op);
-        counter != known->second->writes.end())
-      counter->second->add();
+  picture_.countWrite(trial->write);
   switch (trial->write.op) {
     case Write::Op::Create:
       return sendCreate(trial);
@@ -735,7 +539,7 @@ void Engine::sendDelete(const std::shared_ptr<Trial>& trial) {
                                     trial->write.op = Write::Op::Delete;
                                     if (gone && kube::isDeleting(*gone))
                                       return succeeded(trial, *gone);
-                                    known_.at(child.resource)->table.drop(child.key);
+                                    picture_.drop(child);
                                     succeeded(trial, nullptr);
                                   });
 }
@@ -743,7 +547,7 @@ void Engine::sendDelete(const std::shared_ptr<Trial>& trial) {
 void Engine::sendFinalizers(const std::shared_ptr<Trial>& trial) {
   std::weak_ptr<Trial> weak = trial;
   const Write& write = trial->write;
-  auto there = find(write.ref);
+  auto there = picture_.find(write.ref);
   json::Value patch = json::Object{
       {"metadata", json::Object{{"uid", write.uid},
                                 {"resourceVersion", there ? kube::resourceVersion(*there) : ""},
@@ -781,14 +585,14 @@ void Engine::succeeded(const std::shared_ptr<Trial>& trial, const json::Value& a
     if (kube::covers(kube::Type::of(write.ref.resource.gvk()), answer, write.object)) {
       // The server, or who stands before it, wants it otherwise. Not fought over.
       entry.accepted[write.ref] = {std::string(wantedHash(write.object)),
-                                   contentHash(admitted(write.ref.resource, answer))};
-      if (Counter* counter = known_.at(write.ref.resource)->differences_accepted) counter->add();
+                                   contentHash(picture_.admitted(write.ref.resource, answer))};
+      picture_.countAccepted(write.ref.resource);
       logger_.warn("the server changed what was applied",
                    {{"object", write.ref.text()}, {"for", trial->owner.text()}});
     }
   }
   if (write.op != Write::Op::Status) entry.changed_children = true;
-  if (!answer.isNull()) fold(write.ref, answer);
+  if (!answer.isNull()) picture_.fold(write.ref, answer);
   ended(trial);
 }
 

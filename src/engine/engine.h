@@ -7,15 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "base/backoff.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "engine/observe.h"
+#include "engine/picture.h"
 #include "engine/plan.h"
 #include "engine/queue.h"
 #include "engine/reconcile.h"
-#include "engine/table.h"
 #include "engine/world.h"
-#include "kube/watch.h"
+#include "kube/client.h"
 
 namespace cadre::engine {
 
@@ -24,19 +25,6 @@ struct Served {
   kube::Resource resource;
   Function<Plan(const json::Value& object, World& world)> plan;
   std::vector<std::string> conditions = {};  // the types that its plans speak of
-  std::vector<Index> indexes = {};
-};
-
-// Which objects of another kind plans may read or make.
-struct Scope {
-  enum class Which {
-    Ours,  // those with our label: children, and what they make
-    All,   // in the watched namespaces
-    None,
-  };
-  kube::Resource resource;
-  Which which = Which::Ours;
-  bool named = false;  // beyond those, each by itself as long as a plan reads it
   std::vector<Index> indexes = {};
 };
 
@@ -73,13 +61,13 @@ class Engine final : private Source {
   void lead(bool leads);
   bool leads() const { return leads_; }
   // The first pictures of all that is watched for its own sake are there.
-  bool synced() const;
+  bool synced() const { return picture_.synced(); }
   // Nothing waits, runs or is under way.
   bool idle() const { return queue_.depth() == 0 && running_ == 0; }
   // Brings the metrics that grow with time up to date. Before they are read.
   void measure() const { queue_.measure(); }
   // What is in the way of watching, per kind; empty when all is well.
-  std::map<std::string, std::string> troubles() const;
+  std::map<std::string, std::string> troubles() const { return picture_.troubles(); }
 
   // What would be done for this object if it were so, by what is known now. Sends nothing.
   struct Preview {
@@ -92,28 +80,24 @@ class Engine final : private Source {
   Preview preview(const Ref& ref, const json::Value& object);
   // What the last run of an object's plan looked at; null when there was none.
   const std::vector<Read>* readsOf(const Ref& ref) const;
-  std::optional<json::Value> objectOf(const Ref& ref) { return find(ref); }
+  std::optional<json::Value> objectOf(const Ref& ref) const { return picture_.find(ref); }
 
  private:
-  struct Known;
   struct Entry;
   struct Trial;
 
   // Source
-  State state(const Ref& ref) override;
-  State state(const kube::Resource& resource) override;
-  std::optional<json::Value> find(const Ref& ref) override;
+  State state(const Ref& ref) override { return picture_.state(ref); }
+  State state(const kube::Resource& resource) override { return picture_.state(resource); }
+  std::optional<json::Value> find(const Ref& ref) override { return picture_.find(ref); }
   std::vector<kube::ObjectKey> keys(const kube::Resource& resource, const Index& index,
-                                    const std::string& value) override;
-  Fact observe(const Observation& observation) override;
+                                    const std::string& value) override {
+    return picture_.keys(resource, index.name, value);
+  }
+  Fact observe(const Observation& observation) override { return observer_.ask(observation); }
 
   Queue::Meters makeMeters();
-  void know(Scope scope, bool has_plans);
-  void feed(Known& known, kube::Selection select);
-  Known& named(Known& known, const kube::ObjectKey& key);
-  void fold(const Ref& ref, json::Value answer);
-  json::Value admitted(const kube::Resource& resource, json::Value object) const;
-  void changed(Known& known, const Table::Change& change);
+  void changed(const kube::Resource& resource, const Table& table, const Table::Change& change);
   void planChanged(const Ref& ref, const json::Value* object);
   void stateChanged(const kube::Resource& resource);
 
@@ -126,7 +110,6 @@ class Engine final : private Source {
   void run(const Ref& ref);
   void settle(const Ref& ref, const json::Value& object, const Plan& plan,
               const std::vector<Trouble>& troubles);
-  bool childrenKnown() const;
   std::vector<Trouble> troublesOf(const Entry& entry) const;
   Observed observed(const Entry* entry);
 
@@ -149,7 +132,6 @@ class Engine final : private Source {
   EngineOptions options_;
   Logger& logger_;
   std::map<kube::Resource, const Served*> served_;
-  std::map<kube::Resource, std::unique_ptr<Known>> known_;
   std::map<Ref, Entry> entries_;
   std::map<std::string, Ref, std::less<>> by_uid_;
   std::set<Ref> waiting_;  // for something that is not known yet
@@ -160,6 +142,7 @@ class Engine final : private Source {
   std::map<kube::Resource, std::set<Ref>> kind_readers_;
   std::map<std::string, std::set<Ref>> fact_readers_;
 
+  Picture picture_;
   Observer observer_;
   std::map<std::string, std::unique_ptr<Meter>> meters_;  // by controller
   Queue queue_;
