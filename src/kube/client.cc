@@ -18,6 +18,16 @@ namespace cadre::kube {
 
 namespace {
 
+void impersonate(net::HttpRequest& request, const Impersonation& as) {
+  if (as.empty()) return;
+  request.headers.add("Impersonate-User", as.user);
+  if (!as.uid.empty()) request.headers.add("Impersonate-Uid", as.uid);
+  for (const std::string& group : as.groups) request.headers.add("Impersonate-Group", group);
+  for (const auto& [name, values] : as.extra)
+    for (const std::string& value : values)
+      request.headers.add("Impersonate-Extra-" + urlEncode(name), value);
+}
+
 constexpr int kMaxTries = 10;
 // Who asks for more patience than this gets the error, with retry_after in it.
 constexpr Duration kMaxRetryTime = 2min;
@@ -228,18 +238,11 @@ Client::Client(Scheduler& scheduler, Config config, Transport transport,
 
 Client::~Client() = default;
 
-// To our server, from whom.
+// To our server.
 void Client::address(net::HttpRequest& request) const {
   request.target = config_.server.target + request.target;
   request.headers.add("User-Agent", options_.user_agent);
-  const Impersonation& as = config_.impersonate;
-  if (as.empty()) return;
-  request.headers.add("Impersonate-User", as.user);
-  if (!as.uid.empty()) request.headers.add("Impersonate-Uid", as.uid);
-  for (const std::string& group : as.groups) request.headers.add("Impersonate-Group", group);
-  for (const auto& [name, values] : as.extra)
-    for (const std::string& value : values)
-      request.headers.add("Impersonate-Extra-" + urlEncode(name), value);
+  if (request.headers.get("Impersonate-User").empty()) impersonate(request, config_.impersonate);
 }
 
 Pending Client::send(std::shared_ptr<Call> call) {
@@ -548,29 +551,39 @@ std::string Client::writeQuery(const WriteOptions& options, bool apply) const {
   return query.text();
 }
 
+Pending Client::write(std::string method, std::string target, std::string body,
+                      std::string_view content_type, const Impersonation& as, Done done) {
+  net::HttpRequest request{
+      .method = std::move(method), .target = std::move(target), .body = std::move(body)};
+  request.headers.add("Accept", "application/json");
+  request.headers.add("Content-Type", std::string(content_type));
+  impersonate(request, as);
+  return sendForObject(std::move(request), std::move(done));
+}
+
 Pending Client::create(const Resource& resource, const json::Value& object,
                        const WriteOptions& options, Done done) {
   // A subresource (a binding, a token) is created below its named object.
   std::string_view below = options.subresource.empty() ? std::string_view() : name(object);
-  return request("POST",
-                 resource.path(ns(object), below, options.subresource) + writeQuery(options, false),
-                 json::write(object), "application/json", std::move(done));
+  return write("POST",
+               resource.path(ns(object), below, options.subresource) + writeQuery(options, false),
+               json::write(object), "application/json", options.as, std::move(done));
 }
 
 Pending Client::update(const Resource& resource, const json::Value& object,
                        const WriteOptions& options, Done done) {
-  return request(
+  return write(
       "PUT",
       resource.path(ns(object), name(object), options.subresource) + writeQuery(options, false),
-      json::write(object), "application/json", std::move(done));
+      json::write(object), "application/json", options.as, std::move(done));
 }
 
 Pending Client::patch(const Resource& resource, const ObjectKey& key, PatchType type,
                       const json::Value& patch, const WriteOptions& options, Done done) {
-  return request("PATCH",
-                 resource.path(key.ns, key.name, options.subresource) +
-                     writeQuery(options, type == PatchType::Apply),
-                 json::write(patch), std::string(contentType(type)), std::move(done));
+  return write("PATCH",
+               resource.path(key.ns, key.name, options.subresource) +
+                   writeQuery(options, type == PatchType::Apply),
+               json::write(patch), contentType(type), options.as, std::move(done));
 }
 
 Pending Client::apply(const Resource& resource, const json::Value& object,
@@ -595,16 +608,16 @@ std::string deleteBody(const DeleteOptions& options) {
 
 Pending Client::remove(const Resource& resource, const ObjectKey& key, const DeleteOptions& options,
                        Done done) {
-  return request("DELETE", resource.path(key.ns, key.name), deleteBody(options), "application/json",
-                 std::move(done));
+  return write("DELETE", resource.path(key.ns, key.name), deleteBody(options), "application/json",
+               options.as, std::move(done));
 }
 
 Pending Client::removeAll(const Resource& resource, const Selection& select,
                           const DeleteOptions& options, Done done) {
   Query query;
   query.addSelection(select);
-  return request("DELETE", resource.path(select.ns) + query.text(), deleteBody(options),
-                 "application/json", std::move(done));
+  return write("DELETE", resource.path(select.ns) + query.text(), deleteBody(options),
+               "application/json", options.as, std::move(done));
 }
 
 Pending Client::listPage(const Resource& resource, const ListOptions& options,

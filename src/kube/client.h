@@ -20,6 +20,7 @@ namespace cadre::kube {
 enum class PatchType { Json, Merge, Strategic, Apply };
 
 struct WriteOptions {
+  Impersonation as = {};           // whom it is done for; empty: as the config says
   std::string field_manager = {};  // empty: the client's own
   bool force = false;              // Apply: take fields over from other managers
   bool dry_run = false;
@@ -29,6 +30,7 @@ struct WriteOptions {
 };
 
 struct DeleteOptions {
+  Impersonation as = {};
   std::string uid = {};               // only this one, not a later one of the same name
   std::string resource_version = {};  // only if unchanged since
   std::string propagation = {};  // Background, Foreground or Orphan; empty: the server's choice
@@ -156,6 +158,8 @@ class Client {
   struct Call;
   class ToService;
   void address(net::HttpRequest& request) const;
+  Pending write(std::string method, std::string target, std::string body,
+                std::string_view content_type, const Impersonation& as, Done done);
   Result<> authorize(net::HttpRequest& request, const Credentials::Identity& identity) const;
   Pending send(std::shared_ptr<Call> call);
   void beginAfter(const std::shared_ptr<Call>& call, Duration delay);

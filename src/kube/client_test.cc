@@ -716,6 +716,26 @@ TEST_P(ClientTest, DiscoversInBothForms) {
   }
 }
 
+TEST_P(ClientTest, AWriteMayBeForSomebodyElse) {
+  Api api(GetParam(), echoRequest);
+  api.config.impersonate.user = "ann";
+  Client& client = api.client();
+  Impersonation bob{.user = "bob", .groups = {"crew"}};
+  ASSERT_TRUE(api.run(
+      [&](auto done) { return client.create(kDeployments, kWeb, {.as = bob}, std::move(done)); }));
+  ASSERT_TRUE(api.run(
+      [&](auto done) { return client.apply(kDeployments, kWeb, {.as = bob}, std::move(done)); }));
+  ASSERT_TRUE(api.run([&](auto done) {
+    return client.remove(kDeployments, {"shop", "web"}, {.as = bob}, std::move(done));
+  }));
+  ASSERT_TRUE(api.get());
+  std::vector<std::string> who;
+  for (const auto& request : api.requests)
+    who.push_back(format("{} {}", request.headers.get("impersonate-user"),
+                         request.headers.get("impersonate-group")));
+  EXPECT_THAT(who, ElementsAre("bob crew", "bob crew", "bob crew", "ann "));
+}
+
 TEST_P(ClientTest, ReachesServicesThroughTheServer) {
   Api api(GetParam(), [](WireServer::Request, Reply reply) { reply->json(404, "no such page"); });
   api.config.impersonate.user = "ann";
