@@ -46,6 +46,9 @@ struct Engine::Entry {
   std::string own_version;        // what our own status write made of it
   std::string seen_version;       // what came while it was under way
   std::set<std::string> told;
+  std::optional<Backoff> defects;  // of its plan
+  // What was sent as its status, and what the server then had: the rest is somebody else's.
+  std::uint64_t status_sent = 0, status_answered = 0;
   bool running = false;
   bool failed = false;  // one of the trials of this run
   bool due = false;     // it runs again at a time
@@ -277,8 +280,11 @@ void Engine::run(const Ref& ref) {
   if (!object || (kube::isDeleting(*object) && kube::finalizers(*object).empty())) return done(ref);
   Entry& entry = entries_[ref];
   World world(*this, client_.scheduler().clock().now(), troublesOf(entry));
-  Plan plan = served_.at(ref.resource)->plan(*object, world);
+  auto planned = planOf(ref, *object, world);
   subscribe(ref, world.takeReads());
+  if (!planned) return defective(ref, *object, planned.error());
+  entry.defects.reset();
+  const Plan& plan = *planned;
   entry.due = world.dueTime().has_value();
   if (entry.due) queue_.addAfter(ref, *world.dueTime() - client_.scheduler().clock().now());
   if (!world.complete() || !picture_.childrenKnown()) {
@@ -288,6 +294,39 @@ void Engine::run(const Ref& ref) {
   waiting_.erase(ref);
   if (!leads_) return done(ref);
   settle(ref, *object, plan, world.troubles());
+}
+
+// A plan that has a defect costs its own object, not the others.
+Result<Plan> Engine::planOf(const Ref& ref, const json::Value& object, World& world) const {
+  auto defect = [](std::string text) {
+    return Error{.code = Code::Internal, .message = std::move(text)};
+  };
+  try {
+    Plan plan = served_.at(ref.resource)->plan(object, world);
+    for (const Child& child : plan.children)
+      if (!picture_.knows(child.resource))
+        return defect(
+            format("it returned a {}, a kind that it has not declared", child.resource.kind));
+    return plan;
+  } catch (const std::exception& error) {
+    return defect(format("it threw: {}", error.what()));
+  }
+}
+
+void Engine::defective(const Ref& ref, const json::Value& object, const Error& error) {
+  Entry& entry = entries_.at(ref);
+  if (!entry.defects) entry.defects.emplace(options_.backoff, random_);
+  Duration wait = entry.defects->next();
+  logger_.error("a plan has a defect; trying again",
+                {{"object", ref.text()}, {"error", error.text()}, {"after", formatDuration(wait)}});
+  Event event{.id = "defect " + error.text(),
+              .warning = true,
+              .reason = "PlanFailed",
+              .message = error.text()};
+  if (mayWrite() && entry.told.insert(event.id).second) tell(ref, object, event);
+  entry.failed = true;
+  queue_.addAfter(ref, wait);
+  done(ref);
 }
 
 void Engine::done(const Ref& ref, Meter::Outcome outcome) {
@@ -349,6 +388,9 @@ void Engine::settle(const Ref& ref, const json::Value& object, const Plan& plan,
                                   client_.scheduler().clock().now());
     for (const Event& event : plan.events)
       if (entry.told.insert(event.id).second) tell(ref, object, event);
+    if (status && stableHash(json::write(status->object["status"])) == entry.status_sent &&
+        stableHash(json::write(object["status"])) == entry.status_answered)
+      status.reset();
     if (!status || kube::isDeleting(object)) return done(ref);
     if (failure != entry.failures.end() && failure->second.retry_at > now) {
       queue_.addAfter(ref, failure->second.retry_at - now);
@@ -463,8 +505,8 @@ void Engine::sendCreate(const std::shared_ptr<Trial>& trial) {
   json::Value body = write.object;
   for (const auto& [key, prefix] : write.generate)  // known to nobody before this moment
     body.make("stringData").make(key) = prefix + hexEncode(net::secureRandom(32));
-  trial->pending =
-      client_.create(write.ref.resource, body, {}, [this, weak](Result<json::Value> made) {
+  trial->pending = client_.create(
+      write.ref.resource, body, {.as = write.as}, [this, weak](Result<json::Value> made) {
         auto trial = weak.lock();
         if (!trial) return;
         if (made) return succeeded(trial, *made);
@@ -496,13 +538,14 @@ void Engine::takeOver(const std::shared_ptr<Trial>& trial) {
         json::Object{
             {"op", "replace"}, {"path", "/metadata/managedFields"}, {"value", *std::move(fields)}}};
     const Ref& child = trial->write.ref;
-    trial->pending = client_.patch(child.resource, child.key, kube::PatchType::Json,
-                                   std::move(patch), {}, [this, weak](Result<json::Value> done) {
-                                     auto trial = weak.lock();
-                                     if (!trial) return;
-                                     if (!done) return failed(trial, done.error());
-                                     sendApply(trial);
-                                   });
+    trial->pending =
+        client_.patch(child.resource, child.key, kube::PatchType::Json, std::move(patch),
+                      {.as = trial->write.as}, [this, weak](Result<json::Value> done) {
+                        auto trial = weak.lock();
+                        if (!trial) return;
+                        if (!done) return failed(trial, done.error());
+                        sendApply(trial);
+                      });
   });
 }
 
@@ -511,15 +554,16 @@ void Engine::sendApply(const std::shared_ptr<Trial>& trial) {
   std::weak_ptr<Trial> weak = trial;
   json::Value body = trial->write.object;
   body.make("metadata").make("uid") = trial->write.uid;
-  trial->pending = client_.apply(
-      trial->write.ref.resource, body, {.force = true}, [this, weak](Result<json::Value> applied) {
-        auto trial = weak.lock();
-        if (!trial) return;
-        if (applied) return succeeded(trial, *applied);
-        if (trial->write.replace && applied.error().code == Code::InvalidArgument)
-          return sendDelete(trial);  // and then it is made anew
-        failed(trial, applied.error());
-      });
+  trial->pending =
+      client_.apply(trial->write.ref.resource, body, {.as = trial->write.as, .force = true},
+                    [this, weak](Result<json::Value> applied) {
+                      auto trial = weak.lock();
+                      if (!trial) return;
+                      if (applied) return succeeded(trial, *applied);
+                      if (trial->write.replace && applied.error().code == Code::InvalidArgument)
+                        return sendDelete(trial);  // and then it is made anew
+                      failed(trial, applied.error());
+                    });
 }
 
 void Engine::sendDelete(const std::shared_ptr<Trial>& trial) {
@@ -570,7 +614,10 @@ void Engine::sendStatus(const std::shared_ptr<Trial>& trial) {
         auto trial = weak.lock();
         if (!trial) return;
         if (!written) return failed(trial, written.error());
-        entries_.at(trial->owner).own_version = kube::resourceVersion(*written);
+        Entry& entry = entries_.at(trial->owner);
+        entry.own_version = kube::resourceVersion(*written);
+        entry.status_sent = stableHash(json::write(trial->write.object["status"]));
+        entry.status_answered = stableHash(json::write((*written)["status"]));
         for (const Event& event : trial->events) tell(trial->owner, *written, event);
         succeeded(trial, *written);
       });

@@ -108,6 +108,8 @@ class Engine final : private Source {
 
   void work();
   void run(const Ref& ref);
+  Result<Plan> planOf(const Ref& ref, const json::Value& object, World& world) const;
+  void defective(const Ref& ref, const json::Value& object, const Error& error);
   void settle(const Ref& ref, const json::Value& object, const Plan& plan,
               const std::vector<Trouble>& troubles);
   std::vector<Trouble> troublesOf(const Entry& entry) const;

@@ -247,6 +247,55 @@ TEST(Engine, AnAnswerThatComesAfterTheEndBringsNothingBack) {
   EXPECT_THAT(f.said(), ElementsAre("POST configmaps", "POST configmaps")) << "and it is made anew";
 }
 
+TEST(Engine, ADefectOfAPlanCostsItsOwnObjectOnly) {
+  for (bool throws : {true, false}) {
+    Fixture f;
+    bool defective = true;
+    f.plan = [&](const json::Value& object, World&) {
+      Plan plan;
+      if (kube::name(object) != "bad" || !defective) return plan;
+      if (throws) throw std::out_of_range("no such lamp");
+      plan.child({"", "v1", "balloons", "Balloon"}, json::Object{});
+      return plan;
+    };
+    f.start();
+    f.sync({object("bad", 10), object("good", 11)});
+    EXPECT_THAT(f.said(), ElementsAre("POST events", "PATCH lamps/good/status"));
+    EXPECT_THAT(f.last(1).request.body,
+                HasSubstr(throws ? "it threw: no such lamp" : "a Balloon, a kind that it has not"));
+    f.scheduler.advance(1s);
+    EXPECT_GT(f.runs, 2) << "it is tried again";
+    EXPECT_THAT(f.said(), IsEmpty()) << "and told once";
+    defective = false;
+    f.scheduler.advance(10s);
+    EXPECT_THAT(f.said(), ElementsAre("PATCH lamps/bad/status"));
+  }
+}
+
+TEST(Engine, AFieldOfTheStatusThatSomebodyElseHoldsIsNotFoughtOver) {
+  Fixture f;
+  f.start();
+  f.sync({object("desk", 10, R"({"status":{"note":"mine"}})")});
+  EXPECT_THAT(f.said(), ElementsAre("PATCH lamps/desk/status"));
+  json::Value kept = *json::parse(f.last().request.body);
+  kept.make("metadata").make("resourceVersion") = "101";
+  kept.make("metadata").make("generation") = 1;
+  kept.make("status").make("note") = "mine";  // an apply does not take it away
+  f.last().answer(200, json::write(kept));
+  f.scheduler.runReady();
+  EXPECT_THAT(f.said(), IsEmpty());
+  kept.make("metadata").make("resourceVersion") = "102";
+  kept.make("metadata").make("labels").make("a") = "b";
+  int runs = f.runs;
+  f.tell(kLamps, "MODIFIED", kept);
+  EXPECT_GT(f.runs, runs);
+  EXPECT_THAT(f.said(), IsEmpty());
+  kept.make("metadata").make("resourceVersion") = "103";
+  kept.make("status").makeObject().erase("observedGeneration");
+  f.tell(kLamps, "MODIFIED", kept);
+  EXPECT_THAT(f.said(), ElementsAre("PATCH lamps/desk/status")) << "ours is";
+}
+
 TEST(Engine, CountsUnderTheNamesThatDashboardsKnow) {
   Fixture f;
   f.plan = [](const json::Value&, World&) { return withMaps({"a", "b"}); };

@@ -7,6 +7,7 @@
 
 #include "engine/object.h"
 #include "kube/conditions.h"
+#include "kube/config.h"
 
 namespace cadre::engine {
 
@@ -23,6 +24,9 @@ struct Child {
   json::Value object;  // with apiVersion, kind, name and namespace; exactly the fields that we mean
   Keep keep = Keep::InStep;
   Immutable immutable = Immutable::Report;
+  // Waits until every child of a lower wave is there, as wanted, and healthy (kube/health.h).
+  int wave = 0;
+  kube::Impersonation as = {};  // whose rights it is written with; empty: ours
   // Of a Secret that is made once: keys that get a random value when it is made, behind this
   // prefix.
   std::map<std::string, std::string> generate = {};

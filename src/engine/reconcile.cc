@@ -8,6 +8,7 @@
 #include "json/patch.h"
 #include "json/write.h"
 #include "kube/covers.h"
+#include "kube/health.h"
 
 namespace cadre::engine {
 namespace {
@@ -105,6 +106,38 @@ bool goesWithOwner(const json::Value& there, std::string_view owner_uid) {
   return mark.empty() && owner && owner->uid == owner_uid;
 }
 
+std::optional<Write> reconcileChild(const Ref& ref, const json::Value& object, const Child& child,
+                                    const std::optional<json::Value>& there,
+                                    const Observed& observed) {
+  Write write{.op = Write::Op::Create,
+              .ref = child.ref(),
+              .object = finished(child, ref, object),
+              .generate = child.generate,
+              .as = child.as};
+  if (!there) return write;
+  if (!belongsTo(*there, kube::uid(object))) {
+    write.op = Write::Op::Conflict;
+    write.why = conflict(write.ref, *there);
+    return write;
+  }
+  // One that is going has to be gone first.
+  if (child.keep == Child::Keep::Once || kube::isDeleting(*there)) return std::nullopt;
+  auto why = difference(child, write.object, *there, observed);
+  if (!why) return std::nullopt;
+  write.op = Write::Op::Apply;
+  write.uid = kube::uid(*there);
+  write.why = *std::move(why);
+  if (isLeftAlone(child.resource)) {
+    write.object = labelsAlone(write.object);
+    return write;
+  }
+  write.take_over = !kube::annotation(*there, kApplied).starts_with(kAppliedMark);
+  write.replace = child.immutable == Child::Immutable::Replace;
+  setMark(write.object, format("{}{}", kAppliedMark, wantedHash(write.object)));
+  if (observed.accepted(write, *there)) return std::nullopt;
+  return write;
+}
+
 void reconcileFinalizers(const Ref& ref, const json::Value& object, const Plan& plan,
                          bool children_left, std::vector<Write>& writes) {
   std::vector<std::string_view> has = kube::finalizers(object);
@@ -192,39 +225,24 @@ std::vector<Write> reconcileChildren(const Ref& ref, const json::Value& object, 
   if (plan.hold) return writes;
 
   std::set<Ref> wanted;
+  std::vector<const Child*> in_order;
   for (const Child& child : plan.children) {
     wanted.insert(child.ref());
-    json::Value want = finished(child, ref, object);
-    auto there = observed.find(child.ref());
-    Write write{.op = Write::Op::Create,
-                .ref = child.ref(),
-                .object = std::move(want),
-                .generate = child.generate};
-    if (there) {
-      if (!belongsTo(*there, kube::uid(object))) {
-        write.op = Write::Op::Conflict;
-        write.why = conflict(write.ref, *there);
-        writes.push_back(std::move(write));
-        continue;
-      }
-      // One that is going has to be gone first.
-      if (child.keep == Child::Keep::Once || kube::isDeleting(*there)) continue;
-      auto why = difference(child, write.object, *there, observed);
-      if (!why) continue;
-      write.op = Write::Op::Apply;
-      write.uid = kube::uid(*there);
-      write.why = *std::move(why);
-      if (isLeftAlone(child.resource)) {
-        write.object = labelsAlone(write.object);
-        writes.push_back(std::move(write));
-        continue;
-      }
-      write.take_over = !kube::annotation(*there, kApplied).starts_with(kAppliedMark);
-      write.replace = child.immutable == Child::Immutable::Replace;
-      setMark(write.object, format("{}{}", kAppliedMark, wantedHash(write.object)));
-      if (observed.accepted(write, *there)) continue;
+    in_order.push_back(&child);
+  }
+  std::stable_sort(in_order.begin(), in_order.end(),
+                   [](const Child* a, const Child* b) { return a->wave < b->wave; });
+  for (std::size_t i = 0; i < in_order.size();) {
+    // A wave; and the next one when there is nothing left to do for it.
+    bool settled = true, is_last = in_order.back()->wave == in_order[i]->wave;
+    for (int wave = in_order[i]->wave; i < in_order.size() && in_order[i]->wave == wave; ++i) {
+      const Child& child = *in_order[i];
+      auto there = observed.find(child.ref());
+      auto write = reconcileChild(ref, object, child, there, observed);
+      if (!is_last && (write || !there || !kube::healthOf(*there).ok())) settled = false;
+      if (write) writes.push_back(*std::move(write));
     }
-    writes.push_back(std::move(write));
+    if (!settled) break;
   }
   std::set<Ref> removed;
   auto remove = [&](const Ref& what, const json::Value& there, std::string why) {
@@ -329,15 +347,17 @@ std::optional<json::Value> takenOver(const json::Value& managed_fields,
   const json::Array& entries = managed_fields.array();
   if (std::none_of(entries.begin(), entries.end(), isOurs)) return std::nullopt;
   // All of ours in one entry of Apply: fields that the next apply leaves out are then dropped.
+  // The names of fields are those of a version, so it is one for each of these.
   json::Array kept;
-  json::Value ours;
+  std::map<std::string, json::Value> ours;
   auto add = [&](const json::Value& entry) {
-    if (ours.isNull()) {
-      ours = entry;
-      ours.make("manager") = kManager;
-      ours.make("operation") = "Apply";
+    json::Value& own = ours[entry["apiVersion"].string()];
+    if (own.isNull()) {
+      own = entry;
+      own.make("manager") = kManager;
+      own.make("operation") = "Apply";
     } else {
-      ours.make("fieldsV1") = json::applyMergePatch(ours["fieldsV1"], entry["fieldsV1"]);
+      own.make("fieldsV1") = json::applyMergePatch(own["fieldsV1"], entry["fieldsV1"]);
     }
   };
   for (const json::Value& entry : entries) {
@@ -349,7 +369,7 @@ std::optional<json::Value> takenOver(const json::Value& managed_fields,
       kept.push_back(entry);
     }
   }
-  kept.insert(kept.begin(), std::move(ours));
+  for (auto& [version, own] : ours) kept.insert(kept.begin(), std::move(own));
   return kept;
 }
 

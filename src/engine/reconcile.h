@@ -27,6 +27,7 @@ struct Write {
   bool take_over = false;   // Apply: fields were written by a POST, or by who was here before us
   bool replace = false;     // Apply: when the server refuses, delete it and make it anew
   std::map<std::string, std::string> generate = {};  // Create: as in Child
+  kube::Impersonation as = {};                       // Create and Apply: as in Child
   std::string why = {};                              // the first difference, for people
 
   std::string text() const;  // "apply Deployment shop/web: spec.replicas is 3, not 1"

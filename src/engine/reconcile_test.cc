@@ -329,6 +329,47 @@ TEST(Reconcile, WhatTheServerWantsOtherwiseIsAccepted) {
   EXPECT_THAT(c.texts(), IsEmpty());
 }
 
+TEST(Reconcile, AWaveWaitsForTheOneBefore) {
+  Cluster c;
+  Child web{
+      .resource = kDeployments,
+      .object = parsed(R"({"metadata":{"name":"web","namespace":"ns"},"spec":{"replicas":1}})"),
+      .wave = 1};
+  Child late = configMap("late");
+  late.wave = 2;
+  c.plan.children = {late, web, configMap("early")};
+  EXPECT_THAT(c.texts(), ElementsAre("create ConfigMap ns/early"));
+  c.settle();
+  EXPECT_THAT(c.texts(), ElementsAre("create Deployment ns/web"));
+  c.settle();
+  EXPECT_THAT(c.texts(), IsEmpty()) << "its pods do not run yet";
+  c.at(kDeployments, "web").make("status") =
+      parsed(R"({"observedGeneration":1,"replicas":1,"updatedReplicas":1,"availableReplicas":1})");
+  EXPECT_THAT(c.texts(), ElementsAre("create ConfigMap ns/late"));
+  c.settle();
+  EXPECT_THAT(c.texts(), IsEmpty());
+
+  // What is there stays while an earlier one is repaired, and what is no longer wanted goes.
+  c.plan.children[0].object.make("data").make("color") = "blue";
+  c.at(kConfigMaps, "early").make("data").make("color") = "green";
+  EXPECT_THAT(c.texts(), ElementsAre(HasSubstr("apply ConfigMap ns/early")));
+  c.accepted.insert({kConfigMaps, {"ns", "early"}});
+  EXPECT_THAT(c.texts(), ElementsAre(HasSubstr("apply ConfigMap ns/late")))
+      << "what the server wants otherwise holds up nothing";
+  c.plan.children.erase(c.plan.children.begin());
+  EXPECT_THAT(c.texts(), ElementsAre(HasSubstr("delete ConfigMap ns/late")));
+}
+
+TEST(Reconcile, AChildIsWrittenAsWhoItSays) {
+  Cluster c;
+  Child map = configMap("a");
+  map.as.user = "ann";
+  c.plan.children = {map, configMap("b")};
+  std::vector<std::string> users;
+  for (const Write& write : c.reconcile()) users.push_back(write.as.user);
+  EXPECT_THAT(users, ElementsAre("ann", ""));
+}
+
 TEST(Reconcile, OfPodsOnlyLabelsCount) {
   Cluster c;
   c.plan.children = {
@@ -625,6 +666,19 @@ TEST(TakenOver, OnlyWhatIsOursOrOfThoseBeforeUs) {
                                json::write(one["fieldsV1"])));
     EXPECT_EQ(after, c.after) << c.what;
   }
+}
+
+TEST(TakenOver, FieldsOfDifferentVersionsAreKeptApart) {
+  auto taken = takenOver(parsed(R"([
+    {"manager":"old","operation":"Update","apiVersion":"v1beta1","fieldsV1":{"f:spec":{"f:a":{}}}},
+    {"manager":"old","operation":"Update","apiVersion":"v1","fieldsV1":{"f:spec":{"f:b":{}}}},
+    {"manager":"cadre","operation":"Apply","apiVersion":"v1","fieldsV1":{"f:spec":{"f:c":{}}}}])"),
+                         {"old"});
+  ASSERT_TRUE(taken);
+  EXPECT_EQ(*taken, parsed(R"([
+    {"manager":"cadre","operation":"Apply","apiVersion":"v1beta1","fieldsV1":{"f:spec":{"f:a":{}}}},
+    {"manager":"cadre","operation":"Apply","apiVersion":"v1",
+     "fieldsV1":{"f:spec":{"f:b":{},"f:c":{}}}}])"));
 }
 
 }  // namespace
