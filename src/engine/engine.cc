@@ -41,12 +41,13 @@ struct Engine::Entry {
   std::map<Ref, Failure> failures;
   std::map<Ref, Accepted> accepted;
   std::vector<std::shared_ptr<Trial>> trials;
-  bool changed_children = false;  // by the trials of this run
-  bool writes_status = false;     // so does one of the trials
-  std::string own_version;        // what our own status write made of it
-  std::string seen_version;       // what came while it was under way
+  bool again = false;          // as soon as the trials of this run are over
+  bool writes_status = false;  // so does one of the trials
+  std::string own_version;     // what our own status write made of it
+  std::string seen_version;    // what came while it was under way
   std::set<std::string> told;
   std::optional<Backoff> defects;  // of its plan
+  bool planned = false;            // since we lead
   // What was sent as its status, and what the server then had: the rest is somebody else's.
   std::uint64_t status_sent = 0, status_answered = 0;
   bool running = false;
@@ -58,7 +59,9 @@ struct Engine::Entry {
 struct Engine::Trial {
   Ref owner;
   Write write;
-  std::vector<Event> events = {};  // told when it has succeeded
+  std::vector<Event> events = {};          // told when it has succeeded
+  bool changes_acts = false;               // a status does so
+  std::vector<std::string> new_acts = {};  // whose intents it brings
   Pending pending = {};
 };
 
@@ -83,6 +86,8 @@ Engine::Engine(kube::Client& client, Random& random, EngineOptions options)
                   if (readers == fact_readers_.end()) return;
                   for (const Ref& reader : readers->second) queue_.add(reader);
                 }),
+      acts_(client.scheduler(), random, std::move(options_.acts),
+            [this](const Ref& who) { queue_.add(who); }),
       queue_(
           client.scheduler(),
           [this] {
@@ -162,6 +167,7 @@ void Engine::planChanged(const Ref& ref, const json::Value* object) {
   if (!object) return forget(ref);
   bool is_new = !entries_.contains(ref);
   Entry& entry = entries_[ref];
+  if (is_new) slots_.open(++unplanned_ == 0);
   std::string uid(kube::uid(*object));
   if (entry.uid != uid) {  // another one under the same name
     by_uid_.erase(entry.uid);
@@ -190,6 +196,9 @@ void Engine::forget(const Ref& ref) {
     unsubscribe(ref, {.what = Read::What::Object, .ref = stranger});
   in_flight_ -= entry.trials.size();
   if (entry.running) --running_;
+  acts_.forget(ref);
+  wake(slots_.ask(ref, {}));
+  looked(entry);
   by_uid_.erase(entry.uid);
   waiting_.erase(ref);
   queue_.forget(ref);
@@ -277,14 +286,17 @@ void Engine::work() {
 void Engine::run(const Ref& ref) {
   auto object = picture_.find(ref);
   // What is going and asks nothing of us is left to go.
-  if (!object || (kube::isDeleting(*object) && kube::finalizers(*object).empty())) return done(ref);
+  if (!object) return done(ref);
   Entry& entry = entries_[ref];
-  World world(*this, client_.scheduler().clock().now(), troublesOf(entry));
-  auto planned = planOf(ref, *object, world);
+  if (kube::isDeleting(*object) && kube::finalizers(*object).empty()) {
+    looked(entry);
+    return done(ref);
+  }
+  World world(*this, client_.scheduler().clock().now(), troublesOf(entry), ref);
+  auto plan = planOf(ref, *object, world);
   subscribe(ref, world.takeReads());
-  if (!planned) return defective(ref, *object, planned.error());
+  if (!plan) return defective(ref, *object, plan.error());
   entry.defects.reset();
-  const Plan& plan = *planned;
   entry.due = world.dueTime().has_value();
   if (entry.due) queue_.addAfter(ref, *world.dueTime() - client_.scheduler().clock().now());
   if (!world.complete() || !picture_.childrenKnown()) {
@@ -293,7 +305,20 @@ void Engine::run(const Ref& ref) {
   }
   waiting_.erase(ref);
   if (!leads_) return done(ref);
-  settle(ref, *object, plan, world.troubles());
+  wake(slots_.ask(ref, world.turns()));
+  looked(entry);
+  settle(ref, *object, *plan, world.troubles());
+}
+
+// When all have been looked at, it is known who had their turn before we came.
+void Engine::looked(Entry& entry) {
+  if (std::exchange(entry.planned, true)) return;
+  slots_.open(--unplanned_ == 0);
+  wake(slots_.ready());
+}
+
+void Engine::wake(const std::vector<Ref>& refs) {
+  for (const Ref& ref : refs) queue_.add(ref);
 }
 
 // A plan that has a defect costs its own object, not the others.
@@ -323,6 +348,7 @@ void Engine::defective(const Ref& ref, const json::Value& object, const Error& e
               .warning = true,
               .reason = "PlanFailed",
               .message = error.text()};
+  looked(entry);
   if (mayWrite() && entry.told.insert(event.id).second) tell(ref, object, event);
   entry.failed = true;
   queue_.addAfter(ref, wait);
@@ -344,7 +370,7 @@ void Engine::done(const Ref& ref, Meter::Outcome outcome) {
 }
 
 // Sends what has to be sent; when there is nothing for the children, the status.
-void Engine::settle(const Ref& ref, const json::Value& object, const Plan& plan,
+void Engine::settle(const Ref& ref, const json::Value& object, Plan& plan,
                     const std::vector<Trouble>& troubles) {
   Entry& entry = entries_[ref];
   Instant now = client_.scheduler().clock().instant();
@@ -384,6 +410,9 @@ void Engine::settle(const Ref& ref, const json::Value& object, const Plan& plan,
   }
   if (sent.empty()) {
     auto failure = entry.failures.find(ref);
+    const json::Value& acts = object["status"]["acts"];
+    if (!plan.acts.empty() || !acts.array().empty() || acts_.has(ref))
+      plan.status.set("acts", acts_.wanted(ref, acts, plan.acts));
     auto status = reconcileStatus(ref, object, plan, served_.at(ref.resource)->conditions,
                                   client_.scheduler().clock().now());
     for (const Event& event : plan.events)
@@ -391,7 +420,13 @@ void Engine::settle(const Ref& ref, const json::Value& object, const Plan& plan,
     if (status && stableHash(json::write(status->object["status"])) == entry.status_sent &&
         stableHash(json::write(object["status"])) == entry.status_answered)
       status.reset();
-    if (!status || kube::isDeleting(object)) return done(ref);
+    if (!status && mayWrite()) acts_.begin(ref, plan.acts);
+    // What goes and waits for nothing of ours needs no status any more.
+    bool goes = kube::isDeleting(object) && !kube::hasFinalizer(object, plan.finalizer);
+    if (!status || goes) return done(ref);
+    // An intent must not be written over what another has written.
+    if (status->object["status"]["acts"] != acts)
+      status->object.make("metadata").make("resourceVersion") = kube::resourceVersion(object);
     if (failure != entry.failures.end() && failure->second.retry_at > now) {
       queue_.addAfter(ref, failure->second.retry_at - now);
       return done(ref);
@@ -452,7 +487,12 @@ const std::vector<Read>* Engine::readsOf(const Ref& ref) const {
 
 void Engine::lead(bool leads) {
   if (std::exchange(leads_, leads) == leads) return;
+  slots_ = {};
+  acts_.giveUp();
+  unplanned_ = entries_.size();
+  slots_.open(unplanned_ == 0);
   for (auto& [ref, entry] : entries_) {
+    entry.planned = false;
     if (leads) {
       queue_.add(ref, Queue::Rank::First);
     } else if (entry.running) {
@@ -477,8 +517,16 @@ bool Engine::mayWrite() {
 void Engine::send(const Ref& ref, const json::Value& object, Write write) {
   logger_.debug("writing", {{"for", ref.text()}, {"what", write.text()}});
   auto trial = std::make_shared<Trial>(ref, std::move(write));
-  if (trial->write.op == Write::Op::Status)
-    trial->events = transitions(object, trial->write.object["status"]);
+  if (trial->write.op == Write::Op::Status) {
+    const json::Value& status = trial->write.object["status"];
+    trial->events = transitions(object, status);
+    trial->changes_acts = status["acts"] != object["status"]["acts"];
+    std::set<std::string> known;
+    for (const json::Value& act : object["status"]["acts"].array())
+      known.insert(act["id"].string());
+    for (const json::Value& act : status["acts"].array())
+      if (!known.contains(act["id"].string())) trial->new_acts.push_back(act["id"].string());
+  }
   entries_.at(ref).trials.push_back(trial);
   ++in_flight_;
   picture_.countWrite(trial->write);
@@ -516,7 +564,7 @@ void Engine::sendCreate(const std::shared_ptr<Trial>& trial) {
         const Ref& child = trial->write.ref;
         entries_.at(trial->owner).strangers.insert(child);
         subscribe(trial->owner, Read{.what = Read::What::Object, .ref = child});
-        entries_.at(trial->owner).changed_children = true;
+        entries_.at(trial->owner).again = true;
         ended(trial);
       });
 }
@@ -618,6 +666,8 @@ void Engine::sendStatus(const std::shared_ptr<Trial>& trial) {
         entry.own_version = kube::resourceVersion(*written);
         entry.status_sent = stableHash(json::write(trial->write.object["status"]));
         entry.status_answered = stableHash(json::write((*written)["status"]));
+        acts_.wrote(trial->owner, trial->new_acts);
+        if (trial->changes_acts) entry.again = true;  // to begin them, or to be done with them
         for (const Event& event : trial->events) tell(trial->owner, *written, event);
         succeeded(trial, *written);
       });
@@ -638,7 +688,7 @@ void Engine::succeeded(const std::shared_ptr<Trial>& trial, const json::Value& a
                    {{"object", write.ref.text()}, {"for", trial->owner.text()}});
     }
   }
-  if (write.op != Write::Op::Status) entry.changed_children = true;
+  if (write.op != Write::Op::Status) entry.again = true;
   if (!answer.isNull()) picture_.fold(write.ref, answer);
   ended(trial);
 }
@@ -654,7 +704,7 @@ void Engine::failed(const std::shared_ptr<Trial>& trial, const Error& error) {
   if (isRefusal(error) && !own && failure.message != error.text()) {
     failure.reason = "ChildRejected";
     failure.message = error.text();
-    entry.changed_children = true;  // the plan looks again, and tells
+    entry.again = true;  // the plan looks again, and tells
   }
   entry.failed = true;
   if (options_.metrics) meters_.at(lower(trial->owner.resource.kind))->retried();
@@ -676,7 +726,7 @@ void Engine::ended(const std::shared_ptr<Trial>& trial) {
     entry.running = false;
     --running_;
     Ref ref = trial->owner;
-    bool again = std::exchange(entry.changed_children, false);
+    bool again = std::exchange(entry.again, false);
     if (std::exchange(entry.writes_status, false))
       again |= !entry.seen_version.empty() && entry.seen_version != entry.own_version;
     if (again) queue_.add(ref);

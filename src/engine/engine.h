@@ -10,11 +10,13 @@
 #include "base/backoff.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "engine/acts.h"
 #include "engine/observe.h"
 #include "engine/picture.h"
 #include "engine/plan.h"
 #include "engine/queue.h"
 #include "engine/reconcile.h"
+#include "engine/slots.h"
 #include "engine/world.h"
 #include "kube/client.h"
 
@@ -32,6 +34,7 @@ struct EngineOptions {
   std::vector<Served> kinds;
   std::vector<Scope> scopes;
   std::vector<ObservationClass> observations = {};
+  std::vector<ActClass> acts = {};
   std::vector<std::string> namespaces = {};  // empty: everywhere
   // Field managers of operators that were here before us: their fields of our children become ours.
   std::vector<std::string> predecessors = {};
@@ -95,6 +98,8 @@ class Engine final : private Source {
     return picture_.keys(resource, index.name, value);
   }
   Fact observe(const Observation& observation) override { return observer_.ask(observation); }
+  bool admits(const Ref& who, const Turn& turn) override { return slots_.admits(who, turn); }
+  Fact outcome(const Ref& who, const std::string& id) override { return acts_.outcome(who, id); }
 
   Queue::Meters makeMeters();
   void changed(const kube::Resource& resource, const Table& table, const Table::Change& change);
@@ -110,7 +115,9 @@ class Engine final : private Source {
   void run(const Ref& ref);
   Result<Plan> planOf(const Ref& ref, const json::Value& object, World& world) const;
   void defective(const Ref& ref, const json::Value& object, const Error& error);
-  void settle(const Ref& ref, const json::Value& object, const Plan& plan,
+  void looked(Entry& entry);
+  void wake(const std::vector<Ref>& refs);
+  void settle(const Ref& ref, const json::Value& object, Plan& plan,
               const std::vector<Trouble>& troubles);
   std::vector<Trouble> troublesOf(const Entry& entry) const;
   Observed observed(const Entry* entry);
@@ -146,6 +153,9 @@ class Engine final : private Source {
 
   Picture picture_;
   Observer observer_;
+  Slots slots_;
+  std::size_t unplanned_ = 0;  // entries that have not been looked at since we lead
+  Acts acts_;
   std::map<std::string, std::unique_ptr<Meter>> meters_;  // by controller
   Queue queue_;
   Pending working_;

@@ -45,6 +45,8 @@ struct Fixture : kube::FakeApi {
   Function<Plan(const json::Value&, World&)> plan = [](const json::Value&, World&) {
     return Plan();
   };
+  std::vector<std::string> calls;
+  Function<void(Result<json::Value>)> called;
   int version = 100;
   std::size_t seen = 0;  // of the requests
   std::unique_ptr<Engine> engine;
@@ -63,6 +65,12 @@ struct Fixture : kube::FakeApi {
     options.hash_secret = [](std::string_view value) { return format("hash of {}", value); };
     options.still_leads = [this] { return writes_left-- >= 0; };
     options.metrics = &metrics;
+    options.acts.push_back(
+        {.name = "call", .perform = [this](const json::Value& intent, bool resumed, auto done) {
+           calls.push_back(format("{} {}", resumed ? "resume" : "begin", intent.string()));
+           called = std::move(done);
+           return Pending([this] { calls.push_back("end"); });
+         }});
     engine = std::make_unique<Engine>(*client, random, std::move(options));
     engine->lead(true);
     scheduler.runReady();
@@ -294,6 +302,104 @@ TEST(Engine, AFieldOfTheStatusThatSomebodyElseHoldsIsNotFoughtOver) {
   kept.make("status").makeObject().erase("observedGeneration");
   f.tell(kLamps, "MODIFIED", kept);
   EXPECT_THAT(f.said(), ElementsAre("PATCH lamps/desk/status")) << "ours is";
+}
+
+Plan calling(const json::Value& object, World& world) {
+  Plan plan;
+  json::Value said = object["status"]["said"];
+  if (const Fact& outcome = world.outcome("1"); outcome.known) said = outcome.value;
+  if (said.isNull()) {
+    plan.acts.push_back({"1", "call", "ann"});
+  } else {
+    plan.status.set("said", said);
+  }
+  return plan;
+}
+
+TEST(Engine, AnActBeginsWhenItsIntentIsWrittenAndItsOutcomeIsSeen) {
+  Fixture f;
+  f.plan = calling;
+  f.start();
+  f.sync({object("desk", 10)});
+  EXPECT_THAT(f.said(), ElementsAre("PATCH lamps/desk/status"));
+  json::Value sent = *json::parse(f.last().request.body);
+  EXPECT_EQ(json::write(sent["status"]["acts"]), R"([{"id":"1","intent":"ann","what":"call"}])");
+  EXPECT_EQ(kube::resourceVersion(sent), "10") << "not over what another wrote";
+  EXPECT_THAT(f.calls, IsEmpty());
+  f.accept(f.last());
+  EXPECT_THAT(f.calls, ElementsAre("begin ann"));
+  f.called(json::Value("hello"));
+  f.scheduler.runReady();
+  EXPECT_THAT(f.said(), ElementsAre("PATCH lamps/desk/status"));
+  sent = *json::parse(f.last().request.body);
+  EXPECT_EQ(sent["status"]["said"].string(), "hello");
+  EXPECT_TRUE(sent["status"]["acts"].array().empty());
+  f.accept(f.last());
+  EXPECT_THAT(f.said(), IsEmpty());
+  EXPECT_THAT(f.calls, ElementsAre("begin ann", "end"));
+}
+
+TEST(Engine, AnActIsResumedAndOnlyWhileWeLead) {
+  Fixture f;
+  f.plan = calling;
+  f.start();
+  f.sync({object("desk", 10, R"({"status":{"observedGeneration":1,"conditions":[],
+      "acts":[{"id":"1","what":"call","intent":"ann"}]}})")});
+  EXPECT_THAT(f.said(), IsEmpty());
+  EXPECT_THAT(f.calls, ElementsAre("resume ann"));
+  f.engine->lead(false);
+  EXPECT_THAT(f.calls, ElementsAre("resume ann", "end"));
+  f.tell(kLamps, "MODIFIED", object("desk", 20, R"({"status":{"observedGeneration":1,
+      "conditions":[],"acts":[{"id":"1","what":"call","intent":"ann"}]}})"));
+  EXPECT_EQ(f.calls.size(), 2u);
+  f.engine->lead(true);
+  f.scheduler.runReady();
+  EXPECT_THAT(f.calls, ElementsAre("resume ann", "end", "resume ann"));
+  f.tell(kLamps, "DELETED", object("desk", 21));
+  EXPECT_EQ(f.calls.back(), "end");
+}
+
+TEST(Engine, AnIntentThatMeetsAnotherWriterIsWrittenAnew) {
+  Fixture f;
+  f.plan = calling;
+  f.start();
+  f.sync({object("desk", 10)});
+  f.tell(kLamps, "MODIFIED", object("desk", 20));
+  f.refuse(f.last(), 409, "Conflict");
+  f.said();
+  f.scheduler.advance(1s);
+  EXPECT_THAT(f.said(), ElementsAre("PATCH lamps/desk/status"));
+  EXPECT_EQ(kube::resourceVersion(*json::parse(f.last().request.body)), "20");
+  EXPECT_THAT(f.calls, IsEmpty());
+}
+
+TEST(Engine, TurnsAreTakenOneAfterTheOther) {
+  Fixture f;
+  f.plan = [](const json::Value& object, World& world) {
+    Plan plan;
+    bool done = object["spec"]["done"].boolean();
+    bool begun = object["spec"]["begun"].boolean();
+    if (!done && world.slot("builds", 1, begun)) plan.status.set("builds", true);
+    return plan;
+  };
+  f.start();
+  // The one that has begun comes last, and keeps its turn.
+  f.sync({object("a", 10), object("b", 11), object("c", 12, R"({"spec":{"begun":true}})")});
+  auto building = [&] {
+    std::vector<std::string> names;
+    for (; f.seen < f.requests->sent.size(); ++f.seen) {
+      auto& sent = *f.requests->sent[f.seen];
+      json::Value body = *json::parse(sent.request.body);
+      if (body["status"]["builds"].boolean()) names.emplace_back(kube::name(body));
+      f.accept(sent);
+    }
+    return names;
+  };
+  EXPECT_THAT(building(), ElementsAre("c"));
+  f.tell(kLamps, "MODIFIED", object("c", 500, R"({"spec":{"begun":true,"done":true}})"));
+  EXPECT_THAT(building(), ElementsAre("a"));
+  f.tell(kLamps, "DELETED", object("a", 501));
+  EXPECT_THAT(building(), ElementsAre("b"));
 }
 
 TEST(Engine, CountsUnderTheNamesThatDashboardsKnow) {

@@ -41,6 +41,15 @@ struct Event {
   std::string reason, message;
 };
 
+// Something that must happen once outside of the cluster, such as a call. The intent is all that it
+// needs, and is written to the status before it begins: whoever comes after a crash goes on with
+// it. It is done again only under another id, and cancelled when no plan returns it any more.
+struct Act {
+  std::string id;    // of this doing, among the object's
+  std::string what;  // the class, which says how it is done
+  json::Value intent;
+};
+
 // What should be, for one object: its children, and what its status says. Made by a plan function,
 // which is pure: it looks at nothing but the object and its World.
 struct Plan {
@@ -51,6 +60,7 @@ struct Plan {
   std::vector<kube::Condition> conditions;
   json::Object status;  // everything but conditions and observedGeneration
   std::vector<Event> events;
+  std::vector<Act> acts;
   // A finalizer of ours that the object must have before anything is made for it. It goes when the
   // object is being deleted, no child is returned and none is left.
   std::string finalizer;

@@ -143,7 +143,8 @@ void reconcileFinalizers(const Ref& ref, const json::Value& object, const Plan& 
   std::vector<std::string_view> has = kube::finalizers(object);
   std::vector<std::string_view> wants;
   bool ours_wanted = !plan.finalizer.empty() &&
-                     (!kube::isDeleting(object) || children_left || !plan.children.empty());
+                     (!kube::isDeleting(object) || children_left || !plan.children.empty() ||
+                      !plan.acts.empty() || !object["status"]["acts"].array().empty());
   for (std::string_view finalizer : has) {
     bool foreign = std::find(plan.foreign_finalizers.begin(), plan.foreign_finalizers.end(),
                              finalizer) != plan.foreign_finalizers.end();

@@ -68,4 +68,13 @@ const Fact& World::observe(Observation observation) {
   return fact;
 }
 
+bool World::slot(std::string pool, std::size_t limit, bool holds) {
+  turns_.push_back({.pool = std::move(pool), .limit = limit, .holds = holds});
+  return source_.admits(self_, turns_.back());
+}
+
+const Fact& World::outcome(const std::string& id) {
+  return facts_.emplace_back(source_.outcome(self_, id));
+}
+
 }  // namespace cadre::engine

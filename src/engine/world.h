@@ -9,6 +9,7 @@
 
 #include "base/time.h"
 #include "engine/object.h"
+#include "engine/slots.h"
 
 namespace cadre::engine {
 
@@ -54,6 +55,8 @@ class Source {
   virtual std::vector<kube::ObjectKey> keys(const kube::Resource& resource, const Index& index,
                                             const std::string& value) = 0;
   virtual Fact observe(const Observation& observation) = 0;
+  virtual bool admits(const Ref&, const Turn&) { return true; }
+  virtual Fact outcome(const Ref&, const std::string&) { return {}; }
 };
 
 // One look of a plan, and a hash of what it saw. The plan runs again when that would be different.
@@ -76,8 +79,8 @@ std::uint64_t hashOf(const View& view, const json::Value& object);
 // subscribing. References stay valid as long as the World.
 class World {
  public:
-  World(Source& source, Time now, std::vector<Trouble> troubles = {})
-      : source_(source), now_(now), troubles_(std::move(troubles)) {}
+  World(Source& source, Time now, std::vector<Trouble> troubles = {}, Ref self = {})
+      : source_(source), now_(now), troubles_(std::move(troubles)), self_(std::move(self)) {}
 
   // The object as the view shows it; null when it does not exist.
   const json::Value& get(const kube::Resource& resource, const kube::ObjectKey& key,
@@ -92,6 +95,13 @@ class World {
   // What became of this plan's own children.
   const std::vector<Trouble>& troubles() const { return troubles_; }
 
+  // Whether it is this object's turn among all who ask for one of this pool. It has it as long as
+  // its plan asks for it, and runs again when it comes. `holds`: it has begun, as its status says,
+  // and keeps its turn after a restart.
+  bool slot(std::string pool, std::size_t limit, bool holds = false);
+  // What became of an act of this object; not known while it is being done.
+  const Fact& outcome(const std::string& id);
+
   // Only to stamp what is empty: a plan that runs later must say the same.
   Time now() const { return now_; }
   // Runs the plan again then. The earliest counts.
@@ -101,12 +111,15 @@ class World {
   const std::vector<Read>& reads() const { return reads_; }
   std::vector<Read> takeReads() { return std::move(reads_); }
   bool complete() const { return complete_; }
+  const std::vector<Turn>& turns() const { return turns_; }
   std::optional<Time> dueTime() const { return due_; }
 
  private:
   Source& source_;
   const Time now_;
   const std::vector<Trouble> troubles_;
+  const Ref self_;
+  std::vector<Turn> turns_;
   std::vector<Read> reads_;
   std::deque<json::Value> values_;
   std::deque<Fact> facts_;
