@@ -8,6 +8,7 @@
 #include "base/backoff.h"
 #include "base/scheduler.h"
 #include "engine/world.h"
+#include "kube/client.h"
 
 namespace cadre::engine {
 
@@ -17,10 +18,18 @@ struct ObservationClass {
   Duration refresh = 10min;  // after a good look
   Duration timeout = 10s;    // of one look
   std::size_t limit = 8;     // looks at a time
+  // Where a look goes to, and how many go there at a time; null: they have nowhere in common.
+  Function<std::string(const json::Value& input)> host = nullptr;
+  std::size_t per_host = 4;
   Backoff::Options backoff = {.first = 5s, .limit = 5min, .factor = 2, .jitter = 0.2};
   // Looks, on the loop and without blocking it. Dropping the Pending ends the look.
   Function<Pending(const json::Value& input, Function<void(Result<json::Value>)> done)> look;
 };
+
+// "list": the objects of a kind as the API server has them, not as a watch shows them a moment
+// later; for what a stale view must not decide. By {group, version, plural, kind, namespace,
+// labels}. Not for Secrets.
+ObservationClass consistentList(kube::Client& client);
 
 // The slow facts that plans have asked for. Each is looked at again and again as long as somebody
 // reads it. One thread.
@@ -37,6 +46,7 @@ class Observer {
 
  private:
   struct Look;
+  bool hasRoom(const Look& look) const;
   void queue(const std::shared_ptr<Look>& look);
   void start(const std::shared_ptr<Look>& look);
   void finish(const std::shared_ptr<Look>& look, Result<json::Value> result);
@@ -47,6 +57,7 @@ class Observer {
   Function<void(const std::string& key)> changed_;
   std::map<std::string, std::shared_ptr<Look>> looks_;
   std::map<std::string, std::size_t> running_;                       // per class
+  std::map<std::pair<std::string, std::string>, std::size_t> at_;    // per class and host
   std::map<std::string, std::vector<std::weak_ptr<Look>>> waiting_;  // per class
 };
 

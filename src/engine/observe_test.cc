@@ -1,6 +1,8 @@
 #include "engine/observe.h"
 
 #include "base/format.h"
+#include "json/parse.h"
+#include "kube/testing/fake_transport.h"
 
 namespace cadre::engine {
 namespace {
@@ -210,6 +212,61 @@ TEST(Observer, AnAnswerAtOnceIsAnAnswer) {
   scheduler.advance(10min);
   EXPECT_EQ(looks, 2);
   EXPECT_EQ(changed, 1);
+}
+
+TEST(Observer, NoMoreAtAHostThanItsShare) {
+  FakeScheduler scheduler;
+  Random random{1};
+  std::vector<ObservationClass> classes;
+  std::vector<std::string> looks;
+  std::vector<Function<void(Result<json::Value>)>> answers;
+  classes.push_back({.name = "tools",
+                     .limit = 3,
+                     .host = [](const json::Value& input) { return input.string().substr(0, 1); },
+                     .per_host = 2,
+                     .look =
+                         [&](const json::Value& input, auto done) {
+                           looks.push_back(input.string());
+                           answers.push_back(std::move(done));
+                           return Pending([] {});
+                         }});
+  Observer observer(scheduler, random, std::move(classes), [](const std::string&) {});
+  for (std::string_view input : {"a1", "a2", "a3", "b1", "b2"})
+    observer.ask({"tools", json::Value(input)});
+  scheduler.runReady();
+  EXPECT_THAT(looks, testing::ElementsAre("a1", "a2", "b1")) << "a3 does not hold up b1";
+  answers[2](json::Value(1));
+  scheduler.runReady();
+  EXPECT_THAT(looks, testing::ElementsAre("a1", "a2", "b1", "b2"));
+  answers[0](json::Value(1));
+  scheduler.runReady();
+  EXPECT_THAT(looks, testing::ElementsAre("a1", "a2", "b1", "b2", "a3"));
+}
+
+TEST(Observer, AConsistentListAsksTheServer) {
+  kube::FakeApi api;
+  ObservationClass list = consistentList(*api.client);
+  Result<json::Value> answer = json::Value();
+  Pending pending = list.look(
+      *json::parse(R"({"version":"v1","plural":"configmaps","kind":"ConfigMap","namespace":"ns",
+                       "labels":"a=b"})"),
+      [&](Result<json::Value> result) { answer = std::move(result); });
+  api.scheduler.runReady();
+  ASSERT_EQ(api.requests->sent.size(), 1u);
+  const std::string& target = api.requests->sent[0]->request.target;
+  EXPECT_THAT(target, testing::StartsWith("/api/v1/namespaces/ns/configmaps?"));
+  EXPECT_THAT(target, testing::HasSubstr("labelSelector=a%3Db"));
+  EXPECT_THAT(target, testing::Not(testing::HasSubstr("resourceVersion="))) << "the newest";
+  api.requests->sent[0]->answer(200, R"({"kind":"ConfigMapList","apiVersion":"v1",
+      "metadata":{"resourceVersion":"5"},"items":[{"metadata":{"name":"one"}}]})",
+                                {{"Content-Type", "application/json"}});
+  api.scheduler.runReady();
+  ASSERT_TRUE(answer) << answer.error().text();
+  ASSERT_EQ(answer->array().size(), 1u);
+  EXPECT_EQ(kube::name(answer->at(0)), "one");
+  Pending refused = list.look(*json::parse(R"({"version":"v1","plural":"secrets"})"),
+                              [&](Result<json::Value> result) { answer = std::move(result); });
+  EXPECT_FALSE(answer);
 }
 
 }  // namespace
