@@ -25,8 +25,9 @@ generate:  ## write the files that are made from sources of Kubernetes (the tabl
 	@tools/install build
 	@tools/generate
 
-manifests: build  ## write deploy/: CRDs, permissions, and everything in one file
+manifests: build  ## write deploy/ (CRDs, permissions, everything in one file) and docs/reference.md
 	@for what in crds rbac install; do build/dev/apps/cadre/cadre manifests $$what > deploy/$$what.yaml; done
+	@build/dev/apps/cadre/cadre manifests reference > docs/reference.md
 
 run: build  ## the operator on this machine, against the current kubeconfig
 	@build/dev/apps/cadre/cadre operator

@@ -278,6 +278,8 @@ TEST(Cli, WhatIsDeployedIsWhatIsDescribed) {
     EXPECT_EQ(ran.out, contents(format("{}/deploy/{}.yaml", CADRE_ROOT, what)))
         << "deploy/" << what << ".yaml is out of date: make manifests";
   }
+  EXPECT_EQ(command({"manifests", "reference"}).out, contents(CADRE_ROOT "/docs/reference.md"))
+      << "docs/reference.md is out of date: make manifests";
 }
 
 TEST(Cli, ValidatesFiles) {

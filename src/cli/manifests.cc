@@ -214,6 +214,15 @@ void addManifests(CLI::App& app, const Surroundings& surroundings, int& exit_cod
     std::string ns = "kaos-system", image = "cadre:latest";
   };
   auto flags = std::make_shared<Flags>();
+  auto* reference =
+      command->add_subcommand("reference", "Documentation of every kind and field, in Markdown");
+  reference->callback([flags, &surroundings, &exit_code] {
+    std::string text;
+    for (const kube::Kind* kind : flags->systems.kinds()) text += kube::reference(*kind) + "\n";
+    text.pop_back();
+    surroundings.out(text);
+    exit_code = 0;
+  });
   auto add = [&](const char* name, const char* what, auto make) {
     auto* sub = command->add_subcommand(name, what);
     sub->add_option("-n,--namespace", flags->ns, "The operator's namespace")->capture_default_str();
