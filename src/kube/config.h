@@ -50,7 +50,7 @@ struct Config {
   Impersonation impersonate;
   std::string default_namespace = "default";
   bool in_cluster = false;  // this is a pod of the cluster
-  std::string source;  // "context kind-dev in /home/me/.kube/config", "in-cluster"
+  std::string source;       // "context kind-dev in /home/me/.kube/config", "in-cluster"
 };
 
 struct ConfigOptions {
