@@ -18,7 +18,8 @@ class Settings {
   Result<> apply(const json::Value& value, const std::string& name, const std::string& pointer) {
     if (value.isObject()) {
       for (const auto& [key, member] : value.object())
-        CADRE_TRY(apply(member, name.empty() ? key : name + "-" + key, pointer + "/" + key));
+        CADRE_TRY(apply(member, name.empty() ? key : format("{}-{}", name, key),
+                        format("{}/{}", pointer, key)));
       return {};
     }
     CLI::Option* option =

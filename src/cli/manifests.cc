@@ -255,7 +255,7 @@ void addExplain(CLI::App& app, const Surroundings& surroundings, int& exit_code)
       }
       auto dot = kind.rfind('.');
       if (dot == kind.npos) break;
-      field = kind.substr(dot + 1) + (field.empty() ? "" : "." + field);
+      field = format("{}{}{}", kind.substr(dot + 1), field.empty() ? "" : ".", field);
       kind.resize(dot);
     }
     exit_code = fail(surroundings, findKind(systems, *path).error().text());

@@ -149,6 +149,7 @@ int beginAnew(const Surroundings& surroundings) {
   std::vector<std::string> words;
   for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   ::execv("/proc/self/exe", argv.data());

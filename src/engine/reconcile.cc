@@ -226,20 +226,16 @@ std::vector<Write> reconcileChildren(const Ref& ref, const json::Value& object, 
   if (plan.hold) return writes;
 
   std::set<Ref> wanted;
-  std::vector<const Child*> in_order;
+  std::map<int, std::vector<const Child*>> waves;
   for (const Child& child : plan.children) {
     wanted.insert(child.ref());
-    in_order.push_back(&child);
+    waves[child.wave].push_back(&child);
   }
-  std::stable_sort(in_order.begin(), in_order.end(),
-                   [](const Child* a, const Child* b) { return a->wave < b->wave; });
-  for (std::size_t i = 0; i < in_order.size();) {
-    // A wave; and the next one when there is nothing left to do for it.
-    bool settled = true, is_last = in_order.back()->wave == in_order[i]->wave;
-    for (int wave = in_order[i]->wave; i < in_order.size() && in_order[i]->wave == wave; ++i) {
-      const Child& child = *in_order[i];
-      auto there = observed.find(child.ref());
-      auto write = reconcileChild(ref, object, child, there, observed);
+  for (const auto& [wave, children] : waves) {
+    bool settled = true, is_last = wave == waves.rbegin()->first;
+    for (const Child* child : children) {
+      auto there = observed.find(child->ref());
+      auto write = reconcileChild(ref, object, *child, there, observed);
       if (!is_last && (write || !there || !kube::healthOf(*there).ok())) settled = false;
       if (write) writes.push_back(*std::move(write));
     }

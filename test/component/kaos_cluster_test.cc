@@ -13,7 +13,6 @@
 namespace cadre::kaos {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 class KaosClusterTest : public ClusterTest {

@@ -12,7 +12,7 @@
 namespace cadre::kaos {
 namespace {
 
-constexpr std::size_t kMaxTextInEnv = 96 * 1024;
+constexpr std::size_t kMaxTextInEnv = 96u << 10;
 constexpr std::string_view kConfigFolder = "/etc/kaos/agent";
 
 // ---- What is read of others

@@ -10,7 +10,7 @@
 namespace cadre::kaos {
 namespace {
 
-constexpr std::size_t kMaxTextInEnv = 96 * 1024;
+constexpr std::size_t kMaxTextInEnv = 96u << 10;
 constexpr std::string_view kSourceFolder = "/etc/kaos/tools";
 constexpr std::string_view kBridgeFolder = "/opt/bridge";
 constexpr std::string_view kPackageFolder = "/opt/mcp";
