@@ -13,6 +13,7 @@ namespace cadre::engine {
 namespace {
 
 constexpr std::size_t kMaxTelling = 100;  // events at a time; more are dropped, as everywhere
+constexpr std::string_view kReplicasManager = "cadre-replicas";
 const kube::Resource kEvents{"", "v1", "events", "Event"};
 
 // What the server will say again, however often it is asked.
@@ -534,7 +535,7 @@ void Engine::send(const Ref& ref, const json::Value& object, Write write) {
     case Write::Op::Create:
       return sendCreate(trial);
     case Write::Op::Apply:
-      return trial->write.take_over ? takeOver(trial) : sendApply(trial);
+      return trial->write.leave_replicas ? leaveReplicas(trial) : beginApply(trial);
     case Write::Op::Delete:
       return sendDelete(trial);
     case Write::Op::Finalizers:
@@ -567,6 +568,33 @@ void Engine::sendCreate(const std::shared_ptr<Trial>& trial) {
         entries_.at(trial->owner).again = true;
         ended(trial);
       });
+}
+
+// What only we have set falls back to its default when we leave it out. So somebody else holds it,
+// until an autoscaler or a user sets it.
+void Engine::leaveReplicas(const std::shared_ptr<Trial>& trial) {
+  std::weak_ptr<Trial> weak = trial;
+  const Write& write = trial->write;
+  json::Value body = json::Object{{"apiVersion", write.object["apiVersion"]},
+                                  {"kind", write.object["kind"]},
+                                  {"metadata", json::Object{{"name", write.ref.key.name},
+                                                            {"namespace", write.ref.key.ns},
+                                                            {"uid", write.uid}}},
+                                  {"spec", json::Object{{"replicas", *write.leave_replicas}}}};
+  trial->pending = client_.apply(write.ref.resource, body,
+                                 {.as = write.as, .field_manager = std::string(kReplicasManager)},
+                                 [this, weak](Result<json::Value> left) {
+                                   auto trial = weak.lock();
+                                   if (!trial) return;
+                                   // Set by somebody else meanwhile: all the better.
+                                   if (!left && left.error().code != Code::Conflict)
+                                     return failed(trial, left.error());
+                                   if (mayWrite()) beginApply(trial);
+                                 });
+}
+
+void Engine::beginApply(const std::shared_ptr<Trial>& trial) {
+  trial->write.take_over ? takeOver(trial) : sendApply(trial);
 }
 
 void Engine::takeOver(const std::shared_ptr<Trial>& trial) {

@@ -126,6 +126,8 @@ class Engine final : private Source {
   bool mayWrite();
   void send(const Ref& ref, const json::Value& object, Write write);
   void sendCreate(const std::shared_ptr<Trial>& trial);
+  void leaveReplicas(const std::shared_ptr<Trial>& trial);
+  void beginApply(const std::shared_ptr<Trial>& trial);
   void sendApply(const std::shared_ptr<Trial>& trial);
   void takeOver(const std::shared_ptr<Trial>& trial);
   void sendDelete(const std::shared_ptr<Trial>& trial);

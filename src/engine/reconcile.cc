@@ -14,6 +14,7 @@ namespace cadre::engine {
 namespace {
 
 constexpr std::string_view kCreated = "c:", kAppliedMark = "a:", kOnce = "once";
+constexpr std::string_view kWithReplicas = "+replicas";  // at the end of a mark
 
 std::string_view opName(Write::Op op) {
   switch (op) {
@@ -132,6 +133,9 @@ std::optional<Write> reconcileChild(const Ref& ref, const json::Value& object, c
     return write;
   }
   write.take_over = !kube::annotation(*there, kApplied).starts_with(kAppliedMark);
+  if (wantedHash(*there).ends_with(kWithReplicas) &&
+      !wantedHash(write.object).ends_with(kWithReplicas))
+    write.leave_replicas = (*there)["spec"]["replicas"].integer();
   write.replace = child.immutable == Child::Immutable::Replace;
   setMark(write.object, format("{}{}", kAppliedMark, wantedHash(write.object)));
   if (observed.accepted(write, *there)) return std::nullopt;
@@ -207,7 +211,8 @@ json::Value finished(const Child& child, const Ref& owner_ref, const json::Value
   if (child.keep == Child::Keep::Once) {
     setMark(object, kOnce);
   } else {
-    setMark(object, format("{}{:016x}", kCreated, stableHash(json::write(object))));
+    setMark(object, format("{}{:016x}{}", kCreated, stableHash(json::write(object)),
+                           object["spec"]["replicas"].isNull() ? "" : kWithReplicas));
   }
   return object;
 }

@@ -25,7 +25,10 @@ struct Write {
   json::Value object = {};  // what is sent
   std::string uid = {};     // of the object that is meant; it is another one: do nothing
   bool take_over = false;   // Apply: fields were written by a POST, or by who was here before us
-  bool replace = false;     // Apply: when the server refuses, delete it and make it anew
+  // Apply: how many replicas there are, which we no longer set: whoever sets them next finds them
+  // so.
+  std::optional<std::int64_t> leave_replicas = {};
+  bool replace = false;  // Apply: when the server refuses, delete it and make it anew
   std::map<std::string, std::string> generate = {};  // Create: as in Child
   kube::Impersonation as = {};                       // Create and Apply: as in Child
   std::string why = {};                              // the first difference, for people

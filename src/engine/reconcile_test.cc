@@ -370,6 +370,30 @@ TEST(Reconcile, AChildIsWrittenAsWhoItSays) {
   EXPECT_THAT(users, ElementsAre("ann", ""));
 }
 
+TEST(Reconcile, ReplicasThatAreNoLongerSetAreLeftAsTheyAre) {
+  Cluster c;
+  Child web{
+      .resource = kDeployments,
+      .object = parsed(R"({"metadata":{"name":"web","namespace":"ns"},"spec":{"replicas":3}})")};
+  c.plan.children = {web};
+  c.settle();
+  c.plan.children[0].object =
+      parsed(R"({"metadata":{"name":"web","namespace":"ns"},"spec":{"paused":true}})");
+  auto writes = c.reconcile();
+  ASSERT_EQ(writes.size(), 1u);
+  EXPECT_EQ(writes[0].leave_replicas, 3);
+  c.settle();
+  c.plan.children[0].object.make("spec").make("paused") = false;
+  writes = c.reconcile();
+  ASSERT_EQ(writes.size(), 1u);
+  EXPECT_FALSE(writes[0].leave_replicas) << "once";
+  c.settle();
+  c.plan.children[0] = web;
+  writes = c.reconcile();
+  ASSERT_EQ(writes.size(), 1u);
+  EXPECT_FALSE(writes[0].leave_replicas) << "we set them again";
+}
+
 TEST(Reconcile, OfPodsOnlyLabelsCount) {
   Cluster c;
   c.plan.children = {

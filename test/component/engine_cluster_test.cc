@@ -59,6 +59,7 @@ struct Lamp {
       json::Value& container =
           stand.make("spec").make("template").make("spec").make("containers").makeArray()[0];
       for (const auto& [field, value] : spec["stand"].object()) container.make(field) = value;
+      if (!spec["size"].isNull()) stand.make("spec").make("replicas") = spec["size"];
       plan.child(kDeployments, stand);
     }
     for (const json::Value& extra : spec["extra"].array())
@@ -208,6 +209,28 @@ TEST_F(EngineClusterTest, RepairsWhatOthersDo) {
                .string() == "main:1";
   }));
   EXPECT_EQ((*get(kDeployments, "desk-stand"))["spec"]["replicas"].integer(), 3);
+}
+
+TEST_F(EngineClusterTest, ReplicasThatAreNoLongerSetAreLeftAsTheyAre) {
+  makeLamp("desk", R"({"stand":{},"size":3})");
+  auto engine = start();
+  ASSERT_TRUE(eventually([&] { return says("desk", "Ready", "Lit"); }));
+  auto replicas = [&] { return (*get(kDeployments, "desk-stand"))["spec"]["replicas"].integer(); };
+  auto image = [&] {
+    return (*get(kDeployments, "desk-stand"))["spec"]["template"]["spec"]["containers"]
+        .at(0)["image"]
+        .string();
+  };
+  EXPECT_EQ(replicas(), 3);
+  // As it was made, and as it was applied.
+  for (std::string_view next : {"main:2", "main:3"}) {
+    patch(kLamps, "desk", format(R"({{"spec":{{"size":null,"stand":{{"image":"{}"}}}}}})", next));
+    ASSERT_TRUE(eventually([&] { return image() == next; }));
+    EXPECT_EQ(replicas(), 3);
+    patch(kDeployments, "desk-stand", R"({"spec":{"replicas":5}})");
+    patch(kLamps, "desk", R"({"spec":{"size":3}})");
+    ASSERT_TRUE(eventually([&] { return replicas() == 3; })) << "ours again";
+  }
 }
 
 TEST_F(EngineClusterTest, DropsWhatIsNoLongerWanted) {
