@@ -323,16 +323,20 @@ void Engine::wake(const std::vector<Ref>& refs) {
 }
 
 // A plan that has a defect costs its own object, not the others.
-Result<Plan> Engine::planOf(const Ref& ref, const json::Value& object, World& world) const {
+Result<Plan> Engine::planOf(const Ref& ref, const json::Value& object, World& world) {
   auto defect = [](std::string text) {
     return Error{.code = Code::Internal, .message = std::move(text)};
   };
   try {
-    Plan plan = served_.at(ref.resource)->plan(object, world);
-    for (const Child& child : plan.children)
-      if (!picture_.knows(child.resource))
+    const Served& served = *served_.at(ref.resource);
+    Plan plan = served.plan(object, world);
+    for (const Child& child : plan.children) {
+      if (picture_.knows(child.resource)) continue;
+      if (!served.any_kind)
         return defect(
             format("it returned a {}, a kind that it has not declared", child.resource.kind));
+      picture_.know({.resource = child.resource}, false);
+    }
     return plan;
   } catch (const std::exception& error) {
     return defect(format("it threw: {}", error.what()));

@@ -28,6 +28,9 @@ struct Served {
   Function<Plan(const json::Value& object, World& world)> plan;
   std::vector<std::string> conditions = {};  // the types that its plans speak of
   std::vector<Index> indexes = {};
+  // Its plans may return children of kinds that nobody declared: those of a user's chart. They are
+  // watched from then on.
+  bool any_kind = false;
 };
 
 struct EngineOptions {
@@ -113,7 +116,7 @@ class Engine final : private Source {
 
   void work();
   void run(const Ref& ref);
-  Result<Plan> planOf(const Ref& ref, const json::Value& object, World& world) const;
+  Result<Plan> planOf(const Ref& ref, const json::Value& object, World& world);
   void defective(const Ref& ref, const json::Value& object, const Error& error);
   void looked(Entry& entry);
   void wake(const std::vector<Ref>& refs);

@@ -41,6 +41,7 @@ struct Fixture : kube::FakeApi {
   Random random{1};
   Metrics metrics;
   int runs = 0;
+  bool any_kind = false;
   int writes_left = 1000;  // until the lease is lost
   Function<Plan(const json::Value&, World&)> plan = [](const json::Value&, World&) {
     return Plan();
@@ -59,7 +60,8 @@ struct Fixture : kube::FakeApi {
                                    ++runs;
                                    return plan(object, world);
                                  },
-                             .conditions = {"Ready"}});
+                             .conditions = {"Ready"},
+                             .any_kind = any_kind});
     options.scopes = {{.resource = kConfigMaps, .indexes = {kByRoom}}, {.resource = kSecrets}};
     options.backoff = {.first = 200ms, .limit = 1min, .factor = 2, .jitter = 0};
     options.hash_secret = [](std::string_view value) { return format("hash of {}", value); };
@@ -94,7 +96,7 @@ struct Fixture : kube::FakeApi {
       tell(resource, "BOOKMARK", *json::parse(R"({"metadata":{"resourceVersion":"90",
              "annotations":{"k8s.io/initial-events-end":"true"}}})"));
     }
-    ASSERT_TRUE(engine->synced());
+    ASSERT_TRUE(any_kind || engine->synced());
   }
   // What was sent since the last time, as "POST configmaps" or "PATCH lamps/status".
   std::vector<std::string> said() {
@@ -278,6 +280,25 @@ TEST(Engine, ADefectOfAPlanCostsItsOwnObjectOnly) {
     f.scheduler.advance(10s);
     EXPECT_THAT(f.said(), ElementsAre("PATCH lamps/bad/status"));
   }
+}
+
+TEST(Engine, AKindThatIsMetIsWatchedBeforeAnythingIsMadeOfIt) {
+  Fixture f;
+  f.any_kind = true;
+  const kube::Resource balloons{"", "v1", "balloons", "Balloon"};
+  f.plan = [&](const json::Value&, World&) {
+    Plan plan;
+    plan.child(balloons,
+               json::Object{{"metadata", json::Object{{"name", "red"}, {"namespace", "ns"}}}});
+    return plan;
+  };
+  f.start();
+  f.sync({object("desk", 10)});
+  EXPECT_THAT(f.said(), IsEmpty()) << "it may be there already";
+  f.watch(balloons).head(200);
+  f.tell(balloons, "BOOKMARK", *json::parse(R"({"metadata":{"resourceVersion":"90",
+      "annotations":{"k8s.io/initial-events-end":"true"}}})"));
+  EXPECT_THAT(f.said(), ElementsAre("POST balloons"));
 }
 
 TEST(Engine, AFieldOfTheStatusThatSomebodyElseHoldsIsNotFoughtOver) {
