@@ -95,11 +95,12 @@ class Kaos:
     def kubectl(self, *argv, **options):
         return run("kubectl", *argv, env=self.env, **options)
 
-    def cadre(self, *argv, codes=(0,)):
+    def cadre(self, *argv):
+        """What it prints, and its exit code."""
         done = subprocess.run([CADRE, *map(str, argv)], text=True, capture_output=True, timeout=120, env=self.env)
-        if done.returncode not in codes:
+        if done.stderr:
             raise Failed(f"cadre {' '.join(map(str, argv))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-        return done.stdout
+        return done.stdout, done.returncode
 
     def namespace(self, **labels):
         name = f"n{next(self.numbers)}"
@@ -163,6 +164,8 @@ class Kaos:
 
     def rolled_out(self, ns, name):
         is_ = self.get(ns, "deployment", name)
+        if not is_:
+            return False
         wanted, status = is_["spec"]["replicas"], is_.get("status", {})
         return (status.get("observedGeneration") == is_["metadata"]["generation"]
                 and wanted == status.get("updatedReplicas", 0) == status.get("replicas", 0)
