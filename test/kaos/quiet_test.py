@@ -135,12 +135,13 @@ class QuietTest(unittest.TestCase):
         self.edit("three")
         self.kaos.kubectl("delete", "-n", self.ns, "service/agent-helper", "deployment/modelapi-own")
         self.leader.send(signal.SIGCONT)
-        self.assertEqual(self.leader.process.wait(PATIENCE), 1, "who has lost the lease starts anew")
+        wait_until(lambda: self.leader.process.poll() is not None, PATIENCE)
         self.kaos.until(lambda: self.instructed("three"), "the second operator goes on")
         for kind, name in (("service", "agent-other"), ("service", "agent-helper"), ("deployment", "modelapi-own")):
             self.kaos.until(lambda: self.kaos.get(self.ns, kind, name), f"{name} is back")
         self.assertEqual(self.kaos.writes(begin), [])
         self.assertTrue(self.kaos.writes(begin, SECOND))
+        self.assertEqual(self.leader.process.poll(), 1, "who has lost the lease starts anew")
         self.assertEqual(self.kaos.forbidden(), [])
 
     def edit(self, instructions):
