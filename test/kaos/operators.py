@@ -193,9 +193,9 @@ class Kaos:
                                    on.get("name"), one["responseStatus"]["code"], one["stageTimestamp"]))
         return found
 
-    def forbidden(self):
+    def forbidden(self, since=0):
         """What was refused to ServiceAccounts of the system namespace."""
-        return [f"{one['user']['username']}: {one['verb']} {one['requestURI']}" for one in self.requests()
+        return [f"{one['user']['username']}: {one['verb']} {one['requestURI']}" for one in self.requests(since)
                 if one["user"]["username"].startswith(f"system:serviceaccount:{SYSTEM}:")
                 and one["responseStatus"].get("code") == 403]
 
@@ -293,10 +293,15 @@ class KaosTest(unittest.TestCase):
     """Every test also holds that the permissions of deploy/ suffice: nothing was refused to the operator."""
     kaos = None  # a module's setUpModule sets them
     operator = None
+    judged = 0  # up to here of the audit
 
     def setUp(self):
-        self.addCleanup(lambda: self.assertEqual(self.kaos.forbidden(), []))
-        self.addCleanup(lambda: self.assertIsNone(self.operator.process.poll(), "the operator has ended"))
+        self.addCleanup(self.judge)
+
+    def judge(self):
+        self.assertIsNone(self.operator.process.poll(), "the operator has ended")
+        since, KaosTest.judged = KaosTest.judged, self.kaos.mark()
+        self.assertEqual(self.kaos.forbidden(since), [])
 
     def background(self, *argv):
         """A program that goes on while the test does other things."""
