@@ -38,7 +38,9 @@ class ChangesTest(KaosTest):
     def apply(self, *objects):
         """Applies them, and waits until the operator has done all that it does for them."""
         self.kaos.apply(self.ns, "\n---\n".join(map(json.dumps, objects)))
-        self.kaos.until(lambda: all(self.seen(one) for one in objects), lambda: f"a look at {[self.is_(o) for o in objects]}")
+        self.kaos.until(
+            lambda: all(self.seen(one) for one in objects), lambda: f"a look at {[self.is_(o) for o in objects]}"
+        )
 
     def is_(self, one):
         return self.kaos.get(self.ns, one["kind"].lower(), one["metadata"]["name"])
@@ -53,8 +55,11 @@ class ChangesTest(KaosTest):
     def fence(self):
         """Whatever was changed before this has been looked at after it: an operator takes objects in their turn."""
         number = next(self.kaos.numbers)
-        self.apply(proxy("fence", f"m{number}"), tools("fence", f"def t{number}(): pass"),
-                   agent("fence", modelAPI="fence", model=f"m{number}", mcpServers=["fence"]))
+        self.apply(
+            proxy("fence", f"m{number}"),
+            tools("fence", f"def t{number}(): pass"),
+            agent("fence", modelAPI="fence", model=f"m{number}", mcpServers=["fence"]),
+        )
         fence = {"modelapi-fence", "mcpserver-fence", "agent-fence"}
         for name in fence:
             self.kaos.until(lambda: self.kaos.rolled_out(self.ns, name), f"{name} is rolled out")
@@ -63,9 +68,13 @@ class ChangesTest(KaosTest):
 
     def idle(self):
         """The answer to a write wakes at once whoever it concerns, so nothing is on its way then."""
+
         def busy():
-            return sum(value for series, value in self.operator.metrics().items()
-                       if series.startswith(("workqueue_depth{", "controller_runtime_active_workers{")))
+            return sum(
+                value
+                for series, value in self.operator.metrics().items()
+                if series.startswith(("workqueue_depth{", "controller_runtime_active_workers{"))
+            )
 
         self.kaos.until(lambda: busy() == 0, "the operator is idle")
 
@@ -83,44 +92,103 @@ class PlanTest(ChangesTest):
 
     def done(self, since):
         """What the operator then did."""
-        return {(self.SIGNS[one.verb], self.KINDS[one.resource], one.name) for one in self.kaos.writes(since)
-                if one.namespace == self.ns and one.resource in self.KINDS and one.code < 300}
+        return {
+            (self.SIGNS[one.verb], self.KINDS[one.resource], one.name)
+            for one in self.kaos.writes(since)
+            if one.namespace == self.ns and one.resource in self.KINDS and one.code < 300
+        }
 
     def test_the_plan_of_a_manifest_is_what_the_operator_then_does(self):
-        one = {"llm": proxy("llm", "gpt", "small/*"), "spare": proxy("spare", "gpt"), "echo": tools("echo"),
-               "helper": agent("helper", mcpServers=["echo"], config={"instructions": "be nice"})}
+        one = {
+            "llm": proxy("llm", "gpt", "small/*"),
+            # No agent uses it: a plan shows the children of the manifest, not those of who depends on it.
+            "spare": proxy("spare", "gpt"),
+            "echo": tools("echo"),
+            "helper": agent("helper", mcpServers=["echo"], config={"instructions": "be nice"}),
+        }
         self.apply(one["llm"], one["echo"])
         self.ready(one["llm"], one["echo"])
         helper = {kind: ("~", kind, "agent-helper") for kind in ("Deployment", "ConfigMap")}
         echo, spare = ("~", "Deployment", "mcpserver-echo"), ("~", "Deployment", "modelapi-spare")
         for what, which, change, wanted in (
-                ("a new agent", "helper", lambda it: None,
-                 {("+", kind, "agent-helper") for kind in ("Deployment", "Service", "ConfigMap")}),
-                ("a new proxy", "spare", lambda it: None,
-                 {("+", "Deployment", "modelapi-spare"), ("+", "Service", "modelapi-spare"), ("+", "ConfigMap", "litellm-config-spare")}),
-                ("nothing", "helper", lambda it: None, set()),
-                ("an annotation", "helper", lambda it: it["metadata"].update(annotations={"note": "mine"}), set()),
-                ("image", "helper", lambda it: it["spec"].update(container={"image": "mine:1"}), {helper["Deployment"]}),
-                ("replicas", "helper", lambda it: it["spec"].update(replicas=2), {helper["Deployment"]}),
-                ("instructions", "helper", lambda it: it["spec"]["config"].update(instructions="be brief"), {*helper.values()}),
-                ("model", "helper", lambda it: it["spec"].update(model="small/one"), {*helper.values()}),
-                ("expose: false", "helper", lambda it: it["spec"].update(agentNetwork={"expose": False}),
-                 {helper["Deployment"], ("-", "Service", "agent-helper")}),
-                ("expose: true", "helper", lambda it: it["spec"].pop("agentNetwork"),
-                 {helper["Deployment"], ("+", "Service", "agent-helper")}),
-                ("a model that is not supported", "helper", lambda it: it["spec"].update(model="gone"), set()),
-                ("a supported model", "helper", lambda it: it["spec"].update(model="gpt"), {*helper.values()}),
-                ("models", "llm", lambda it: it["spec"]["proxyConfig"]["models"].append("big"),
-                 {("~", "Deployment", "modelapi-llm"), ("~", "ConfigMap", "litellm-config-llm")}),
-                ("tool source", "echo", lambda it: it["spec"]["config"]["tools"].update(fromString="def reverse(): pass"), {echo}),
-                ("a long tool source", "echo", lambda it: it["spec"]["config"]["tools"].update(fromString="#" * 100000),
-                 {echo, ("+", "ConfigMap", "mcpserver-echo")}),
-                ("a package", "echo", lambda it: it["spec"].update(config={"tools": {"fromPackage": "mcp-echo"}}),
-                 {echo, ("-", "ConfigMap", "mcpserver-echo")}),
-                ("a key that is made", "spare", lambda it: it["spec"]["proxyConfig"].update(masterKey={"generate": True}),
-                 {spare, ("+", "Secret", "modelapi-spare-key")}),
-                ("mode", "spare", lambda it: it.update(spec={"mode": "Hosted", "hostedConfig": {"model": "small"}}),
-                 {spare, ("~", "Service", "modelapi-spare"), ("-", "ConfigMap", "litellm-config-spare")})):
+            (
+                "a new agent",
+                "helper",
+                lambda it: None,
+                {("+", kind, "agent-helper") for kind in ("Deployment", "Service", "ConfigMap")},
+            ),
+            (
+                "a new proxy",
+                "spare",
+                lambda it: None,
+                {
+                    ("+", "Deployment", "modelapi-spare"),
+                    ("+", "Service", "modelapi-spare"),
+                    ("+", "ConfigMap", "litellm-config-spare"),
+                },
+            ),
+            ("nothing", "helper", lambda it: None, set()),
+            ("an annotation", "helper", lambda it: it["metadata"].update(annotations={"note": "mine"}), set()),
+            ("image", "helper", lambda it: it["spec"].update(container={"image": "mine:1"}), {helper["Deployment"]}),
+            ("replicas", "helper", lambda it: it["spec"].update(replicas=2), {helper["Deployment"]}),
+            (
+                "instructions",
+                "helper",
+                lambda it: it["spec"]["config"].update(instructions="be brief"),
+                {*helper.values()},
+            ),
+            ("model", "helper", lambda it: it["spec"].update(model="small/one"), {*helper.values()}),
+            (
+                "expose: false",
+                "helper",
+                lambda it: it["spec"].update(agentNetwork={"expose": False}),
+                {helper["Deployment"], ("-", "Service", "agent-helper")},
+            ),
+            (
+                "expose: true",
+                "helper",
+                lambda it: it["spec"].pop("agentNetwork"),
+                {helper["Deployment"], ("+", "Service", "agent-helper")},
+            ),
+            ("a model that is not supported", "helper", lambda it: it["spec"].update(model="gone"), set()),
+            ("a supported model", "helper", lambda it: it["spec"].update(model="gpt"), {*helper.values()}),
+            (
+                "models",
+                "llm",
+                lambda it: it["spec"]["proxyConfig"]["models"].append("big"),
+                {("~", "Deployment", "modelapi-llm"), ("~", "ConfigMap", "litellm-config-llm")},
+            ),
+            (
+                "tool source",
+                "echo",
+                lambda it: it["spec"]["config"]["tools"].update(fromString="def reverse(): pass"),
+                {echo},
+            ),
+            (
+                "a long tool source",
+                "echo",
+                lambda it: it["spec"]["config"]["tools"].update(fromString="#" * 100000),
+                {echo, ("+", "ConfigMap", "mcpserver-echo")},
+            ),
+            (
+                "a package",
+                "echo",
+                lambda it: it["spec"].update(config={"tools": {"fromPackage": "mcp-echo"}}),
+                {echo, ("-", "ConfigMap", "mcpserver-echo")},
+            ),
+            (
+                "a key that is made",
+                "spare",
+                lambda it: it["spec"]["proxyConfig"].update(masterKey={"generate": True}),
+                {spare, ("+", "Secret", "modelapi-spare-key")},
+            ),
+            (
+                "mode",
+                "spare",
+                lambda it: it.update(spec={"mode": "Hosted", "hostedConfig": {"model": "small"}}),
+                {spare, ("~", "Service", "modelapi-spare"), ("-", "ConfigMap", "litellm-config-spare")},
+            ),
+        ):
             with self.subTest(what):
                 change(one[which])
                 file = self.kaos.work / "changed.yaml"
@@ -135,10 +203,18 @@ class WhyTest(ChangesTest):
     def test_why_names_the_missing_secret_and_its_key_through_both_hops(self):
         key = {"valueFrom": {"secretKeyRef": {"name": "keys", "key": "openai"}}}
         self.apply(proxy("llm", "gpt", apiKey=key), agent("helper"))
-        hops = [rf"^Agent {self.ns}/helper is not ready: ModelAPINotReady: .*llm.*", rf"^  ModelAPI {self.ns}/llm is not ready: "]
+        hops = [
+            rf"^Agent {self.ns}/helper is not ready: ModelAPINotReady: .*llm.*",
+            rf"^  ModelAPI {self.ns}/llm is not ready: ",
+        ]
         for make, reason, remedy in (
-                ((), 'SecretNotFound: Secret "keys" not found .*"openai"', rf"^    Secret {self.ns}/keys does not exist: create it$"),
-                (("--from-literal=other=x",), 'KeyNotFound: Secret "keys" has no key "openai"', "add it$")):
+            (
+                (),
+                'SecretNotFound: Secret "keys" not found .*"openai"',
+                rf"^    Secret {self.ns}/keys does not exist: create it$",
+            ),
+            (("--from-literal=other=x",), 'KeyNotFound: Secret "keys" has no key "openai"', "add it$"),
+        ):
             with self.subTest(reason):
                 if make:
                     self.kaos.kubectl("create", "secret", "generic", "keys", "-n", self.ns, *make)
@@ -149,7 +225,9 @@ class WhyTest(ChangesTest):
                     with self.subTest(pattern):
                         self.assertRegex(said, re.compile(pattern, re.M))
                 self.assertRegex(next(lines), "openai")  # the first line alone says what is missing
-        self.kaos.kubectl("patch", "-n", self.ns, "secret/keys", "--patch", '{"stringData":{"openai":"sk-very-secret"}}')
+        self.kaos.kubectl(
+            "patch", "-n", self.ns, "secret/keys", "--patch", '{"stringData":{"openai":"sk-very-secret"}}'
+        )
         self.kaos.ready(self.ns, "agent/helper")
         said, _ = self.kaos.cadre("why", "-n", self.ns, "agent/helper")
         self.assertEqual(said, f"Agent {self.ns}/helper is ready\n")
@@ -165,28 +243,80 @@ class NamesTest(ChangesTest):
         generations = {
             "seed": [
                 manifest("ModelAPI", "llm", mode="Proxy", proxyConfig={"model": "gpt", "env": env}),
-                manifest("ModelAPI", "own", mode="Hosted", serverConfig={"model": "small", "env": env, "resources": limits}),
-                manifest("MCPServer", "echo", type="python-runtime", config={"toolsString": source, "env": env}, resources=limits),
+                manifest(
+                    "ModelAPI", "own", mode="Hosted", serverConfig={"model": "small", "env": env, "resources": limits}
+                ),
+                manifest(
+                    "MCPServer",
+                    "echo",
+                    type="python-runtime",
+                    config={"toolsString": source, "env": env},
+                    resources=limits,
+                ),
                 manifest("MCPServer", "pack", config={"mcp": "mcp-echo"}),
-                manifest("Agent", "helper", modelAPI="llm", mcpServers=["echo"], resources=limits,
-                         config={"agenticLoop": {"maxSteps": 7}, "env": [{"name": "MODEL_NAME", "value": "gpt"}, *env]})],
+                manifest(
+                    "Agent",
+                    "helper",
+                    modelAPI="llm",
+                    mcpServers=["echo"],
+                    resources=limits,
+                    config={"agenticLoop": {"maxSteps": 7}, "env": [{"name": "MODEL_NAME", "value": "gpt"}, *env]},
+                ),
+            ],
             "release": [
                 manifest("ModelAPI", "llm", mode="Proxy", proxyConfig={"models": ["gpt"], "env": env}),
-                manifest("ModelAPI", "own", mode="Hosted", hostedConfig={"model": "small", "env": env}, container={"resources": limits}),
-                manifest("MCPServer", "echo", type="python-runtime", config={"tools": {"fromString": source}, "env": env},
-                         container={"resources": limits}),
+                manifest(
+                    "ModelAPI",
+                    "own",
+                    mode="Hosted",
+                    hostedConfig={"model": "small", "env": env},
+                    container={"resources": limits},
+                ),
+                manifest(
+                    "MCPServer",
+                    "echo",
+                    type="python-runtime",
+                    config={"tools": {"fromString": source}, "env": env},
+                    container={"resources": limits},
+                ),
                 manifest("MCPServer", "pack", config={"tools": {"fromPackage": "mcp-echo"}}),
-                manifest("Agent", "helper", modelAPI="llm", model="gpt", mcpServers=["echo"], container={"resources": limits},
-                         config={"reasoningLoopMaxSteps": 7, "env": env})],
+                manifest(
+                    "Agent",
+                    "helper",
+                    modelAPI="llm",
+                    model="gpt",
+                    mcpServers=["echo"],
+                    container={"resources": limits},
+                    config={"reasoningLoopMaxSteps": 7, "env": env},
+                ),
+            ],
             "newest": [
                 manifest("ModelAPI", "llm", mode="Proxy", proxyConfig={"models": ["gpt"]}, container={"env": env}),
-                manifest("ModelAPI", "own", mode="Hosted", hostedConfig={"model": "small"},
-                         container={"env": env, "resources": limits}),
-                manifest("MCPServer", "echo", runtime="python-string", params=source,
-                         container={"env": env, "resources": limits}),
+                manifest(
+                    "ModelAPI",
+                    "own",
+                    mode="Hosted",
+                    hostedConfig={"model": "small"},
+                    container={"env": env, "resources": limits},
+                ),
+                manifest(
+                    "MCPServer",
+                    "echo",
+                    runtime="python-string",
+                    params=source,
+                    container={"env": env, "resources": limits},
+                ),
                 manifest("MCPServer", "pack", config={"tools": {"fromPackage": "mcp-echo"}}),
-                manifest("Agent", "helper", modelAPI="llm", model="gpt", mcpServers=["echo"],
-                         config={"reasoningLoopMaxSteps": 7}, container={"env": env, "resources": limits})],
+                manifest(
+                    "Agent",
+                    "helper",
+                    modelAPI="llm",
+                    model="gpt",
+                    mcpServers=["echo"],
+                    config={"reasoningLoopMaxSteps": 7},
+                    container={"env": env, "resources": limits},
+                ),
+            ],
         }
         first = None
         for generation, objects in generations.items():
@@ -194,8 +324,10 @@ class NamesTest(ChangesTest):
                 # In the same place one after another: then even a name or a hash may not differ, and no pod rolls.
                 self.apply(*objects)
                 self.ready(*objects)
-                children = {name: {part: one[part] for part in ("spec", "data") if part in one}
-                            for name, one in self.kaos.children(self.ns).items()}
+                children = {
+                    name: {part: one[part] for part in ("spec", "data") if part in one}
+                    for name, one in self.kaos.children(self.ns).items()
+                }
                 self.assertEqual(len(children), 5 * 2 + 2)  # each a Deployment and a Service; two ConfigMaps
                 first = first or children
                 self.maxDiff = None
@@ -231,16 +363,24 @@ class PeersTest(ChangesTest):
 
 class RolloutTest(ChangesTest):
     def test_edits_roll_exactly_the_pods_concerned(self):
-        registry = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kaos-mcp-runtimes", "namespace": SYSTEM},
-                    "data": {"runtimes.yaml": "runtimes: {mine: {image: 'mine:1'}, other: {image: 'other:1'}}"}}
+        registry = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "kaos-mcp-runtimes", "namespace": SYSTEM},
+            "data": {"runtimes.yaml": "runtimes: {mine: {image: 'mine:1'}, other: {image: 'other:1'}}"},
+        }
         self.kaos.kubectl("apply", "-f", "-", input=json.dumps(registry))
-        self.kaos.kubectl("create", "secret", "generic", "keys", "-n", self.ns, "--from-literal=one=1", "--from-literal=two=2")
+        self.kaos.kubectl(
+            "create", "secret", "generic", "keys", "-n", self.ns, "--from-literal=one=1", "--from-literal=two=2"
+        )
         objects = {
             "llm": proxy("llm", "gpt", "small", apiKey={"valueFrom": {"secretKeyRef": {"name": "keys", "key": "one"}}}),
             "spare": proxy("spare", "gpt", apiKey={"valueFrom": {"secretKeyRef": {"name": "keys", "key": "two"}}}),
-            "mine": manifest("MCPServer", "mine", runtime="mine"), "other": manifest("MCPServer", "other", runtime="other"),
+            "mine": manifest("MCPServer", "mine", runtime="mine"),
+            "other": manifest("MCPServer", "other", runtime="other"),
             "helper": agent("helper", mcpServers=["mine", "other"], config={"instructions": "be nice"}),
-            "friend": agent("friend", agentNetwork={"access": ["helper"]})}
+            "friend": agent("friend", agentNetwork={"access": ["helper"]}),
+        }
         self.apply(*objects.values())
         self.ready(*objects.values())
         self.fence()
@@ -250,16 +390,36 @@ class RolloutTest(ChangesTest):
             self.apply(objects[name])
 
         for what, change, wanted in (
-                ("instructions", lambda: edit("helper", lambda it: it["spec"]["config"].update(instructions="be brief")),
-                 {"agent-helper"}),
-                ("an image of the registry", lambda: self.kaos.kubectl("apply", "-f", "-", input=json.dumps(registry).replace("mine:1", "mine:2")),
-                 {"mcpserver-mine"}),
-                ("a key of a Secret", lambda: self.kaos.kubectl("patch", "-n", self.ns, "secret/keys", "--patch", '{"stringData":{"two":"3"}}'),
-                 {"modelapi-spare"}),
-                ("the list of models", lambda: edit("llm", lambda it: it["spec"]["proxyConfig"]["models"].append("big")),
-                 {"modelapi-llm"}),
-                ("an annotation", lambda: self.kaos.kubectl("annotate", "-n", self.ns, "agents,modelapis,mcpservers", "--all", "note=touched"),
-                 set())):
+            (
+                "instructions",
+                lambda: edit("helper", lambda it: it["spec"]["config"].update(instructions="be brief")),
+                {"agent-helper"},
+            ),
+            (
+                "an image of the registry",
+                lambda: self.kaos.kubectl("apply", "-f", "-", input=json.dumps(registry).replace("mine:1", "mine:2")),
+                {"mcpserver-mine"},
+            ),
+            (
+                "a key of a Secret",
+                lambda: self.kaos.kubectl(
+                    "patch", "-n", self.ns, "secret/keys", "--patch", '{"stringData":{"two":"3"}}'
+                ),
+                {"modelapi-spare"},
+            ),
+            (
+                "the list of models",
+                lambda: edit("llm", lambda it: it["spec"]["proxyConfig"]["models"].append("big")),
+                {"modelapi-llm"},
+            ),
+            (
+                "an annotation",
+                lambda: self.kaos.kubectl(
+                    "annotate", "-n", self.ns, "agents,modelapis,mcpservers", "--all", "note=touched"
+                ),
+                set(),
+            ),
+        ):
             with self.subTest(what):
                 before = self.kaos.revisions(self.ns)
                 change()
@@ -274,36 +434,64 @@ class RolloutTest(ChangesTest):
 
 class RepairTest(ChangesTest):
     EDITS = {
-        "deployment": [{"spec": {"template": {"spec": {"containers": [{"name": "CONTAINER", "image": "edited"}]}}}},
-                       {"metadata": {"labels": {"app.kubernetes.io/part-of": "edited"}}}],
+        "deployment": [
+            {"spec": {"template": {"spec": {"containers": [{"name": "CONTAINER", "image": "edited"}]}}}},
+            {"metadata": {"labels": {"app.kubernetes.io/part-of": "edited"}}},
+        ],
         "service": [{"spec": {"selector": {"app": "edited"}}}, {"metadata": {"labels": {"cadre.dev/owner-uid": None}}}],
         "configmap": [{"data": {"DATA": "edited"}}, {"metadata": {"ownerReferences": None}}],
         "secret": [],  # its value is made once; whoever wants another one deletes it
     }
 
     def test_every_child_is_repaired_when_it_is_edited_or_deleted(self):
-        self.apply(proxy("llm", "gpt", masterKey={"generate": True}), tools("echo", "#" * 100000), agent("helper", mcpServers=["echo"]))
+        self.apply(
+            proxy("llm", "gpt", masterKey={"generate": True}),
+            tools("echo", "#" * 100000),
+            agent("helper", mcpServers=["echo"]),
+        )
         self.kaos.ready(self.ns, "agent/helper", "modelapi/llm", "mcpserver/echo")
         before = self.state()
-        self.assertEqual(sorted(before), sorted([
-            *(f"{kind}/{name}" for kind in ("deployment", "service") for name in ("agent-helper", "modelapi-llm", "mcpserver-echo")),
-            "configmap/agent-helper", "configmap/litellm-config-llm", "configmap/mcpserver-echo", "secret/modelapi-llm-key"]))
+        self.assertEqual(
+            sorted(before),
+            sorted(
+                [
+                    *(
+                        f"{kind}/{name}"
+                        for kind in ("deployment", "service")
+                        for name in ("agent-helper", "modelapi-llm", "mcpserver-echo")
+                    ),
+                    "configmap/agent-helper",
+                    "configmap/litellm-config-llm",
+                    "configmap/mcpserver-echo",
+                    "secret/modelapi-llm-key",
+                ]
+            ),
+        )
         for child in before:
             kind, name = child.split("/")
             for edit in self.EDITS[kind]:
                 with self.subTest(f"{child} {edit}"):
-                    edit = json.loads(json.dumps(edit).replace("CONTAINER", self.container(name)).replace("DATA", self.key(child)))
+                    edit = json.loads(
+                        json.dumps(edit).replace("CONTAINER", self.container(name)).replace("DATA", self.key(child))
+                    )
                     self.kaos.kubectl("patch", "-n", self.ns, child, "--patch", json.dumps(edit))
-                    self.kaos.until(lambda: self.state() == before, lambda: f"{child} as it was, and not {self.state().get(child)}")
+                    self.kaos.until(
+                        lambda: self.state() == before, lambda: f"{child} as it was, and not {self.state().get(child)}"
+                    )
             with self.subTest(f"{child} deleted"):
                 uid = self.kaos.get(self.ns, kind, name)["metadata"]["uid"]
                 self.kaos.kubectl("delete", "-n", self.ns, child)
-                self.kaos.until(lambda: (self.kaos.get(self.ns, kind, name) or {"metadata": {"uid": uid}})["metadata"]["uid"] != uid,
-                                f"{child} is back")
+                self.kaos.until(
+                    lambda: (self.kaos.get(self.ns, kind, name) or {"metadata": {"uid": uid}})["metadata"]["uid"]
+                    != uid,
+                    f"{child} is back",
+                )
                 if kind == "secret":  # another value, so other pods
                     self.kaos.ready(self.ns, "agent/helper", "modelapi/llm")
                     before = self.state()
-                self.kaos.until(lambda: self.state() == before, lambda: f"{child} as it was, and not {self.state().get(child)}")
+                self.kaos.until(
+                    lambda: self.state() == before, lambda: f"{child} as it was, and not {self.state().get(child)}"
+                )
 
     def container(self, name):
         return {"agent": "agent", "modelapi": "model-api", "mcpserver": "mcp-server"}.get(name.split("-")[0], "")
@@ -316,8 +504,10 @@ class RepairTest(ChangesTest):
         """The children as the operator wants them: without what the server and controllers add."""
         state = {}
         for name, one in self.kaos.children(self.ns).items():
-            one = copy.deepcopy({part: one[part] for part in ("spec", "data") if part in one} |
-                                {"labels": one["metadata"]["labels"], "owners": one["metadata"].get("ownerReferences")})
+            one = copy.deepcopy(
+                {part: one[part] for part in ("spec", "data") if part in one}
+                | {"labels": one["metadata"]["labels"], "owners": one["metadata"].get("ownerReferences")}
+            )
             for field in ("clusterIP", "clusterIPs"):
                 one.get("spec", {}).pop(field, None)
             state[name] = one

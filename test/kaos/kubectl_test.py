@@ -55,8 +55,12 @@ class SeedTest(KaosTest):
 
     def test_logs_are_followed(self):
         self.kaos.kubectl("rollout", "status", f"deployment/{DEPLOYMENT}", "-n", SYSTEM, f"--timeout={PATIENCE}s")
-        log = self.background("/bin/sh", "-c", """exec kubectl logs -n kaos-system \\
-              deployment/kaos-operator-controller-manager -f""")
+        log = self.background(
+            "/bin/sh",
+            "-c",
+            """exec kubectl logs -n kaos-system \\
+              deployment/kaos-operator-controller-manager -f""",
+        )
         self.assertRegex(log.stdout.readline(), r"serving .*systems=kaos")
         self.assertRegex(log.stdout.readline(), r"this program leads .*lease=kaos-system/cadre-operator")
         self.assertIsNone(log.poll())
@@ -84,16 +88,21 @@ class KubectlTest(KaosTest):
         link = "http://{}." + ns + ".svc.cluster.local:8000"
         up = "Deployment ready replicas: 1/1"
         narrow = [
-            ["NAME", "MODELAPI", "MODEL", "READY", "PHASE", "AGE"], ["agent.kaos.tools/helper", "llm", "gpt", "true", "Ready"],
-            ["NAME", "MODE", "READY", "PHASE", "AGE"], ["modelapi.kaos.tools/llm", "Proxy", "true", "Ready"],
-            ["NAME", "RUNTIME", "READY", "PHASE", "AGE"], ["mcpserver.kaos.tools/echo", "python-string", "true", "Ready"]]
+            ["NAME", "MODELAPI", "MODEL", "READY", "PHASE", "AGE"],
+            ["agent.kaos.tools/helper", "llm", "gpt", "true", "Ready"],
+            ["NAME", "MODE", "READY", "PHASE", "AGE"],
+            ["modelapi.kaos.tools/llm", "Proxy", "true", "Ready"],
+            ["NAME", "RUNTIME", "READY", "PHASE", "AGE"],
+            ["mcpserver.kaos.tools/echo", "python-string", "true", "Ready"],
+        ]
         wide = [
             ["NAME", "MODELAPI", "MODEL", "READY", "PHASE", "REPLICAS", "ENDPOINT", "MESSAGE", "AGE"],
             ["agent.kaos.tools/helper", "llm", "gpt", "true", "Ready", "1", link.format("agent-helper"), up],
             ["NAME", "MODE", "READY", "PHASE", "ENDPOINT", "MESSAGE", "AGE"],
             ["modelapi.kaos.tools/llm", "Proxy", "true", "Ready", link.format("modelapi-llm"), up],
             ["NAME", "RUNTIME", "READY", "PHASE", "TOOLS", "ENDPOINT", "MESSAGE", "AGE"],
-            ["mcpserver.kaos.tools/echo", "python-string", "true", "Ready", "", link.format("mcpserver-echo"), up]]
+            ["mcpserver.kaos.tools/echo", "python-string", "true", "Ready", "", link.format("mcpserver-echo"), up],
+        ]
         for output, wanted in (("", narrow), ("wide", wide)):
             with self.subTest(output):
                 shown = self.kaos.kubectl("get", "agents,modelapis,mcpservers", "-n", ns, "-o", output)
@@ -107,17 +116,25 @@ class KubectlTest(KaosTest):
     def test_short_names(self):
         ns = self.kaos.namespace()
         self.kaos.apply(ns, all_of(MODEL, TOOLS, AGENT))
-        for names, wanted in ((("agent", "agents"), "agent.kaos.tools/helper"), (("api", "apis"), "modelapi.kaos.tools/llm"),
-                              (("mcp", "mcps"), "mcpserver.kaos.tools/echo")):
+        for names, wanted in (
+            (("agent", "agents"), "agent.kaos.tools/helper"),
+            (("api", "apis"), "modelapi.kaos.tools/llm"),
+            (("mcp", "mcps"), "mcpserver.kaos.tools/echo"),
+        ):
             for name in names:
                 with self.subTest(name):
                     self.assertEqual(self.kaos.kubectl("get", name, "-n", ns, "-o", "name"), wanted + "\n")
 
     def test_explain(self):
         for field, wanted in (
-                ("agents", "waitForDependencies"), ("modelapis", "proxyConfig"), ("mcpservers", "serviceAccountName"),
-                ("agents.spec.waitForDependencies", "<boolean>"), ("modelapis.spec.mode", "Hosted"),
-                ("mcpservers.spec.config.tools.fromString", "<string>"), ("agents.status.conditions.reason", "<string>")):
+            ("agents", "waitForDependencies"),
+            ("modelapis", "proxyConfig"),
+            ("mcpservers", "serviceAccountName"),
+            ("agents.spec.waitForDependencies", "<boolean>"),
+            ("modelapis.spec.mode", "Hosted"),
+            ("mcpservers.spec.config.tools.fromString", "<string>"),
+            ("agents.status.conditions.reason", "<string>"),
+        ):
             with self.subTest(field):
                 self.assertIn(wanted, self.kaos.kubectl("explain", field, "--recursive"))
         for kind in ("agent", "modelapi", "mcpserver"):
@@ -138,7 +155,9 @@ class KubectlTest(KaosTest):
     def test_wait_returns_only_when_ready(self):
         ns = self.kaos.namespace()
         self.kaos.apply(ns, HELD_AGENT.replace("NAMESPACE", ns))
-        wait = self.background("kubectl", "wait", "-n", ns, "--for=condition=Ready", "agent/helper", f"--timeout={PATIENCE}s")
+        wait = self.background(
+            "kubectl", "wait", "-n", ns, "--for=condition=Ready", "agent/helper", f"--timeout={PATIENCE}s"
+        )
         self.kaos.until_condition(ns, "agent", "helper", "Ready", status="False", reason="ModelAPINotFound")
         self.kaos.apply(ns, all_of(MODEL, TOOLS))
         self.kaos.until_condition(ns, "agent", "helper", "WorkloadReady", status="False", reason="PodsNotReady")
@@ -151,8 +170,10 @@ class KubectlTest(KaosTest):
     def test_wait_fails_when_something_is_missing(self):
         ns = self.kaos.namespace()
         self.kaos.apply(ns, AGENT)
-        self.assertIn("timed out", self.kaos.kubectl("wait", "-n", ns, "--for=condition=Ready", "agent/helper",
-                                                     "--timeout=2s", fails=True))
+        self.assertIn(
+            "timed out",
+            self.kaos.kubectl("wait", "-n", ns, "--for=condition=Ready", "agent/helper", "--timeout=2s", fails=True),
+        )
 
     def test_scale_agents_and_model_apis(self):
         ns = self.kaos.namespace()
@@ -163,11 +184,15 @@ class KubectlTest(KaosTest):
                 with self.subTest(f"{kind} {wanted}"):
                     self.kaos.kubectl("scale", "-n", ns, f"{kind}/{name}", f"--replicas={wanted}")
                     reason = "Ready" if wanted else "ScaledToZero"
-                    self.kaos.until(lambda: self.scale(ns, kind, name)["status"].get("replicas") == wanted,
-                                    lambda: f"{wanted} replicas in {self.scale(ns, kind, name)}")
+                    self.kaos.until(
+                        lambda: self.scale(ns, kind, name)["status"].get("replicas") == wanted,
+                        lambda: f"{wanted} replicas in {self.scale(ns, kind, name)}",
+                    )
                     self.kaos.until_condition(ns, kind, name, "Ready", reason=reason)
-                    self.assertIn(f"Deployment ready replicas: {wanted}/{wanted}",
-                                  self.kaos.get(ns, kind, name)["status"]["message"])
+                    self.assertIn(
+                        f"Deployment ready replicas: {wanted}/{wanted}",
+                        self.kaos.get(ns, kind, name)["status"]["message"],
+                    )
                     self.assertEqual(self.kaos.get(ns, "deployment", f"{kind}-{name}")["spec"]["replicas"], wanted)
                     self.assertEqual(self.scale(ns, kind, name)["status"]["selector"], f"app={kind},{kind}={name}")
         self.kaos.kubectl("scale", "-n", ns, "mcpserver/echo", "--replicas=2", fails=True)  # it has no such field
@@ -227,17 +252,32 @@ class MetricsTest(KaosTest):
         for controller in ("agent", "modelapi", "mcpserver"):
             with self.subTest(controller):
                 one, name = f'{{controller="{controller}"', f'{{name="{controller}"'
-                grown = [f'controller_runtime_reconcile_total{one},result="success"}}',
-                         f"controller_runtime_reconcile_time_seconds_count{one}}}", f"workqueue_adds_total{name}}}",
-                         f"workqueue_queue_duration_seconds_count{name}}}", f"workqueue_work_duration_seconds_count{name}}}"]
+                grown = [
+                    f'controller_runtime_reconcile_total{one},result="success"}}',
+                    f"controller_runtime_reconcile_time_seconds_count{one}}}",
+                    f"workqueue_adds_total{name}}}",
+                    f"workqueue_queue_duration_seconds_count{name}}}",
+                    f"workqueue_work_duration_seconds_count{name}}}",
+                ]
                 for series in grown:
                     self.assertGreater(now[series], before[series], series)
-                there = [f'controller_runtime_reconcile_total{one},result="{result}"}}'
-                         for result in ("error", "requeue", "requeue_after")]
-                there += [f"controller_runtime_{which}{one}}}" for which in
-                          ("active_workers", "max_concurrent_reconciles", "reconcile_errors_total")]
-                there += [f"workqueue_{which}{name}}}" for which in
-                          ("depth", "retries_total", "unfinished_work_seconds", "longest_running_processor_seconds")]
+                there = [
+                    f'controller_runtime_reconcile_total{one},result="{result}"}}'
+                    for result in ("error", "requeue", "requeue_after")
+                ]
+                there += [
+                    f"controller_runtime_{which}{one}}}"
+                    for which in ("active_workers", "max_concurrent_reconciles", "reconcile_errors_total")
+                ]
+                there += [
+                    f"workqueue_{which}{name}}}"
+                    for which in (
+                        "depth",
+                        "retries_total",
+                        "unfinished_work_seconds",
+                        "longest_running_processor_seconds",
+                    )
+                ]
                 self.assertEqual([series for series in there if series not in now], [])
         self.assertEqual(now['leader_election_master_status{name="cadre-operator"}'], 1)
         host = self.kaos.server["server"].removeprefix("https://")
@@ -251,15 +291,28 @@ class SecurityTest(KaosTest):
         ns = self.kaos.namespace(**{"pod-security.kubernetes.io/enforce": "restricted"})
         self.assertIn("violates PodSecurity", self.kaos.kubectl("run", "-n", ns, "any", "--image=any", fails=True))
         servers = {
-            "source": 'config: {tools: {fromString: "def echo(): pass"}}', "package": "config: {tools: {fromPackage: mcp-echo}}",
-            "node": 'type: node-runtime, config: {tools: {fromPackage: "@scope/echo"}}', "kubernetes": "runtime: kubernetes",
-            "slack": "runtime: slack, container: {env: [{name: SLACK_BOT_TOKEN, value: x}, {name: SLACK_TEAM_ID, value: x}]}"}
-        models = {"llm": "mode: Proxy, proxyConfig: {models: [gpt], masterKey: {generate: true}}",
-                  "open": "mode: Proxy, proxyConfig: {apiBase: 'http://models'}", "own": "mode: Hosted, hostedConfig: {model: small}"}
+            "source": 'config: {tools: {fromString: "def echo(): pass"}}',
+            "package": "config: {tools: {fromPackage: mcp-echo}}",
+            "node": 'type: node-runtime, config: {tools: {fromPackage: "@scope/echo"}}',
+            "kubernetes": "runtime: kubernetes",
+            "slack": "runtime: slack, container: {env: [{name: SLACK_BOT_TOKEN, value: x}, "
+            "{name: SLACK_TEAM_ID, value: x}]}",
+        }
+        models = {
+            "llm": "mode: Proxy, proxyConfig: {models: [gpt], masterKey: {generate: true}}",
+            "open": "mode: Proxy, proxyConfig: {apiBase: 'http://models'}",
+            "own": "mode: Hosted, hostedConfig: {model: small}",
+        }
         made = [f"modelapi/{name}" for name in models] + [f"mcpserver/{name}" for name in servers] + ["agent/helper"]
         one = "\napiVersion: kaos.tools/v1alpha1\nkind: {}\nmetadata: {{name: {}}}\nspec: {{{}}}\n"
-        self.kaos.apply(ns, all_of(AGENT, *(one.format("ModelAPI", *item) for item in models.items()),
-                                   *(one.format("MCPServer", *item) for item in servers.items())).replace("[echo]", "[source]"))
+        self.kaos.apply(
+            ns,
+            all_of(
+                AGENT,
+                *(one.format("ModelAPI", *item) for item in models.items()),
+                *(one.format("MCPServer", *item) for item in servers.items()),
+            ).replace("[echo]", "[source]"),
+        )
         self.kaos.ready(ns, *made)
         self.assertEqual(len(self.kaos.list(ns, "pod")), len(made))
 
@@ -274,9 +327,13 @@ class UninstallTest(KaosTest):
         self.addCleanup(self.install_again)
         self.kaos.kubectl("delete", "-f", ROOT / "deploy/rbac.yaml")
         self.kaos.kubectl("delete", "deployment", DEPLOYMENT, "-n", SYSTEM)
-        self.kaos.kubectl("delete", "-n", ns, "agent/helper", "modelapi/llm", "mcpserver/echo", f"--timeout={PATIENCE}s")
-        self.kaos.until(lambda: not self.kaos.children(ns) and not self.kaos.list(ns, "pod"),
-                        lambda: f"what remains: {[*self.kaos.children(ns)]}")
+        self.kaos.kubectl(
+            "delete", "-n", ns, "agent/helper", "modelapi/llm", "mcpserver/echo", f"--timeout={PATIENCE}s"
+        )
+        self.kaos.until(
+            lambda: not self.kaos.children(ns) and not self.kaos.list(ns, "pod"),
+            lambda: f"what remains: {[*self.kaos.children(ns)]}",
+        )
         self.kaos.kubectl("delete", "namespace", other, f"--timeout={PATIENCE}s")
         run("make", "undeploy", cwd=ROOT, env=self.kaos.env)
         self.assertEqual(self.kaos.kubectl("get", "crds", "-o", "name"), "")

@@ -35,10 +35,16 @@ PATIENCE = 60  # seconds; a busy machine needs some of them
 
 # Where the API has the kinds that tests look at.
 PATHS = {
-    "agent": "apis/kaos.tools/v1alpha1/{}/agents", "modelapi": "apis/kaos.tools/v1alpha1/{}/modelapis",
-    "mcpserver": "apis/kaos.tools/v1alpha1/{}/mcpservers", "deployment": "apis/apps/v1/{}/deployments",
-    "replicaset": "apis/apps/v1/{}/replicasets", "service": "api/v1/{}/services", "configmap": "api/v1/{}/configmaps",
-    "secret": "api/v1/{}/secrets", "pod": "api/v1/{}/pods", "lease": "apis/coordination.k8s.io/v1/{}/leases",
+    "agent": "apis/kaos.tools/v1alpha1/{}/agents",
+    "modelapi": "apis/kaos.tools/v1alpha1/{}/modelapis",
+    "mcpserver": "apis/kaos.tools/v1alpha1/{}/mcpservers",
+    "deployment": "apis/apps/v1/{}/deployments",
+    "replicaset": "apis/apps/v1/{}/replicasets",
+    "service": "api/v1/{}/services",
+    "configmap": "api/v1/{}/configmaps",
+    "secret": "api/v1/{}/secrets",
+    "pod": "api/v1/{}/pods",
+    "lease": "apis/coordination.k8s.io/v1/{}/leases",
 }
 CHILDREN = ("deployment", "service", "configmap", "secret")
 OURS = ("agent", "modelapi", "mcpserver")
@@ -73,8 +79,11 @@ class Kaos:
         unittest.addModuleCleanup(tool, "down", "--name", self.name)
         self.kubeconfig = tool("up", "control", "--name", self.name, "--audit", "--for-pid", os.getpid())
         self.dir = pathlib.Path(self.kubeconfig).parent
-        self.env = dict(os.environ, KUBECONFIG=self.kubeconfig,
-                        PATH=f"{pathlib.Path(tool('which', 'kubectl')).parent}:{os.environ['PATH']}")
+        self.env = dict(
+            os.environ,
+            KUBECONFIG=self.kubeconfig,
+            PATH=f"{pathlib.Path(tool('which', 'kubectl')).parent}:{os.environ['PATH']}",
+        )
         work = tempfile.TemporaryDirectory()
         unittest.addModuleCleanup(work.cleanup)
         self.work = pathlib.Path(work.name)
@@ -82,7 +91,8 @@ class Kaos:
         self.server = config["clusters"][0]["cluster"]
         self.token = config["users"][0]["user"]["token"]
         self.trust = ssl.create_default_context(
-            cadata=base64.b64decode(self.server["certificate-authority-data"]).decode())
+            cadata=base64.b64decode(self.server["certificate-authority-data"]).decode()
+        )
         self.numbers = itertools.count(1)
         (install or Kaos.install)(self)
 
@@ -104,8 +114,12 @@ class Kaos:
 
     def namespace(self, **labels):
         name = f"n{next(self.numbers)}"
-        self.kubectl("create", "-f", "-", input=json.dumps(
-            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}))
+        self.kubectl(
+            "create",
+            "-f",
+            "-",
+            input=json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}),
+        )
         return name
 
     def apply(self, ns, manifests):
@@ -117,8 +131,9 @@ class Kaos:
     # -- what is there, asked without the cost of a kubectl
 
     def ask(self, path):
-        request = urllib.request.Request(f"{self.server['server']}/{path}",
-                                         headers={"Authorization": f"Bearer {self.token}"})
+        request = urllib.request.Request(
+            f"{self.server['server']}/{path}", headers={"Authorization": f"Bearer {self.token}"}
+        )
         try:
             with urllib.request.urlopen(request, context=self.trust, timeout=60) as answer:
                 return json.load(answer)
@@ -147,13 +162,19 @@ class Kaos:
             raise Failed(f"in vain: {what() if callable(what) else what}")
 
     def until_condition(self, ns, kind, name, type, **wanted):
-        self.until(lambda: wanted.items() <= self.condition(ns, kind, name, type).items(),
-                   lambda: f"{type} of {kind}/{name} is {self.condition(ns, kind, name, type)}, not {wanted}")
+        self.until(
+            lambda: wanted.items() <= self.condition(ns, kind, name, type).items(),
+            lambda: f"{type} of {kind}/{name} is {self.condition(ns, kind, name, type)}, not {wanted}",
+        )
 
     def children(self, ns):
         """What the operator made, by kind and name."""
-        return {f"{kind}/{one['metadata']['name']}": one for kind in CHILDREN for one in self.list(ns, kind)
-                if one["metadata"].get("labels", {}).get("app.kubernetes.io/managed-by") == "cadre"}
+        return {
+            f"{kind}/{one['metadata']['name']}": one
+            for kind in CHILDREN
+            for one in self.list(ns, kind)
+            if one["metadata"].get("labels", {}).get("app.kubernetes.io/managed-by") == "cadre"
+        }
 
     def revisions(self, ns):
         """How often each Deployment has rolled its pods."""
@@ -167,9 +188,9 @@ class Kaos:
         if not is_:
             return False
         wanted, status = is_["spec"]["replicas"], is_.get("status", {})
-        return (status.get("observedGeneration") == is_["metadata"]["generation"]
-                and wanted == status.get("updatedReplicas", 0) == status.get("replicas", 0)
-                == status.get("availableReplicas", 0))
+        return status.get("observedGeneration") == is_["metadata"]["generation"] and wanted == status.get(
+            "updatedReplicas", 0
+        ) == status.get("replicas", 0) == status.get("availableReplicas", 0)
 
     # -- what was done
 
@@ -186,18 +207,33 @@ class Kaos:
         found = []
         for one in self.requests(since):
             on = one.get("objectRef", {})
-            if (one["user"]["username"] == f"system:serviceaccount:{SYSTEM}:{account}"
-                    and one["verb"] not in ("get", "list", "watch")
-                    and (on.get("resource"), on.get("name")) != ("leases", "cadre-operator")):
-                found.append(Write(account, one["verb"], on.get("resource"), on.get("subresource"), on.get("namespace"),
-                                   on.get("name"), one["responseStatus"]["code"], one["stageTimestamp"]))
+            if (
+                one["user"]["username"] == f"system:serviceaccount:{SYSTEM}:{account}"
+                and one["verb"] not in ("get", "list", "watch")
+                and (on.get("resource"), on.get("name")) != ("leases", "cadre-operator")
+            ):
+                found.append(
+                    Write(
+                        account,
+                        one["verb"],
+                        on.get("resource"),
+                        on.get("subresource"),
+                        on.get("namespace"),
+                        on.get("name"),
+                        one["responseStatus"]["code"],
+                        one["stageTimestamp"],
+                    )
+                )
         return found
 
     def forbidden(self, since=0):
         """What was refused to ServiceAccounts of the system namespace."""
-        return [f"{one['user']['username']}: {one['verb']} {one['requestURI']}" for one in self.requests(since)
-                if one["user"]["username"].startswith(f"system:serviceaccount:{SYSTEM}:")
-                and one["responseStatus"].get("code") == 403]
+        return [
+            f"{one['user']['username']}: {one['verb']} {one['requestURI']}"
+            for one in self.requests(since)
+            if one["user"]["username"].startswith(f"system:serviceaccount:{SYSTEM}:")
+            and one["responseStatus"].get("code") == 403
+        ]
 
 
 class Operator:
@@ -209,12 +245,20 @@ class Operator:
         self.log = kaos.work / f"{account}.log"
         self.config = kaos.work / f"{account}.kubeconfig"
         token = kaos.kubectl("create", "token", account, "-n", SYSTEM, "--duration=2h").strip()
-        self.config.write_text(json.dumps({
-            "apiVersion": "v1", "kind": "Config", "current-context": "it",
-            "clusters": [{"name": "it", "cluster": kaos.server}], "users": [{"name": "it", "user": {"token": token}}],
-            "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}]}))
+        self.config.write_text(
+            json.dumps(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Config",
+                    "current-context": "it",
+                    "clusters": [{"name": "it", "cluster": kaos.server}],
+                    "users": [{"name": "it", "user": {"token": token}}],
+                    "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+                }
+            )
+        )
         pod = kaos.get(SYSTEM, "deployment", DEPLOYMENT)["spec"]["template"]["spec"]
-        self.container, = pod["containers"]
+        (self.container,) = pod["containers"]
         self.process = None
         unittest.addModuleCleanup(self.kill)
 
@@ -231,8 +275,13 @@ class Operator:
         arguments = [on_loopback(flag) for flag in self.container["args"]]
         self.metrics_port, self.health_port = ports["metrics"], ports["health-probe"]
         self.process = subprocess.Popen(
-            [CADRE, *arguments, f"--kubeconfig={self.config}"], env=dict(os.environ, SYSTEM_NAMESPACE=SYSTEM),
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            [CADRE, *arguments, f"--kubeconfig={self.config}"],
+            env=dict(os.environ, SYSTEM_NAMESPACE=SYSTEM),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         self.pump = threading.Thread(target=self.keep_log, daemon=True)
         self.pump.start()
         return self
@@ -241,7 +290,10 @@ class Operator:
         """As it is, and as `kubectl logs` finds it."""
         with self.process.stderr, open(self.log, "a") as log, open(self.kaos.dir / "logs/pods.log", "a") as pods:
             for line in self.process.stderr:
-                for file, text in ((log, line), (pods, f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} stderr F {line}")):
+                for file, text in (
+                    (log, line),
+                    (pods, f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} stderr F {line}"),
+                ):
                     file.write(text)
                     file.flush()
 
@@ -291,6 +343,7 @@ class Operator:
 
 class KaosTest(unittest.TestCase):
     """Every test also holds that the permissions of deploy/ suffice: nothing was refused to the operator."""
+
     kaos = None  # a module's setUpModule sets them
     operator = None
     judged = 0  # up to here of the audit
@@ -305,8 +358,14 @@ class KaosTest(unittest.TestCase):
 
     def background(self, *argv):
         """A program that goes on while the test does other things."""
-        process = subprocess.Popen([str(a) for a in argv], text=True, env=self.kaos.env, stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            [str(a) for a in argv],
+            text=True,
+            env=self.kaos.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
 
         def end():
             if process.poll() is None:

@@ -69,8 +69,12 @@ def deploy(kaos):
     kaos.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
     # The second operator may do the same, under a name of its own in the audit.
     kaos.kubectl("create", "serviceaccount", SECOND, "-n", SYSTEM)
-    kaos.kubectl("create", "clusterrolebinding", SECOND, f"--clusterrole={ACCOUNT}", f"--serviceaccount={SYSTEM}:{SECOND}")
-    kaos.kubectl("create", "rolebinding", SECOND, f"--role={ACCOUNT}", f"--serviceaccount={SYSTEM}:{SECOND}", "-n", SYSTEM)
+    kaos.kubectl(
+        "create", "clusterrolebinding", SECOND, f"--clusterrole={ACCOUNT}", f"--serviceaccount={SYSTEM}:{SECOND}"
+    )
+    kaos.kubectl(
+        "create", "rolebinding", SECOND, f"--role={ACCOUNT}", f"--serviceaccount={SYSTEM}:{SECOND}", "-n", SYSTEM
+    )
 
 
 def said(status):
@@ -90,7 +94,11 @@ class QuietTest(unittest.TestCase):
 
     @classmethod
     def phases(cls):
-        return {one["metadata"]["name"]: one.get("status", {}).get("phase") for kind in OURS for one in cls.kaos.list(cls.ns, kind)}
+        return {
+            one["metadata"]["name"]: one.get("status", {}).get("phase")
+            for kind in OURS
+            for one in cls.kaos.list(cls.ns, kind)
+        }
 
     @classmethod
     def settled(cls):
@@ -115,8 +123,14 @@ class QuietTest(unittest.TestCase):
         self.assertEqual(wrote(), [])
         # It was there all the time, and its lease tells so.
         self.assertTrue(self.leader.leads())
-        self.assertTrue([one for one in self.kaos.requests(begin) if one.get("objectRef", {}).get("name") == "cadre-operator"
-                         and one["user"]["username"].endswith(ACCOUNT)])
+        self.assertTrue(
+            [
+                one
+                for one in self.kaos.requests(begin)
+                if one.get("objectRef", {}).get("name") == "cadre-operator"
+                and one["user"]["username"].endswith(ACCOUNT)
+            ]
+        )
 
     def test_2_one_leads_and_the_other_waits(self):
         self.assertTrue(self.leader.leads())
@@ -145,8 +159,14 @@ class QuietTest(unittest.TestCase):
         self.assertEqual(self.kaos.forbidden(), [])
 
     def edit(self, instructions):
-        self.kaos.kubectl("patch", "-n", self.ns, "agent/helper", "--type=merge",
-                          f'--patch={{"spec":{{"config":{{"instructions":"{instructions}"}}}}}}')
+        self.kaos.kubectl(
+            "patch",
+            "-n",
+            self.ns,
+            "agent/helper",
+            "--type=merge",
+            f'--patch={{"spec":{{"config":{{"instructions":"{instructions}"}}}}}}',
+        )
 
     def instructed(self, text):
         config = self.kaos.get(self.ns, "configmap", "agent-helper")
