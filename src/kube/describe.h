@@ -152,6 +152,9 @@ template <HasDescription T>
 Schema statusOf(std::string_view doc = "What was observed.") {
   Schema schema = Binding<T>::make().schema;
   schema.doc = doc;
+  // Nobody has looked at an object that was just made. Without this, programs that compare
+  // generations (kstatus, Helm) take it for done until its first status is written.
+  schema.fallback = json::Object{{"observedGeneration", -1}};
   return schema;
 }
 

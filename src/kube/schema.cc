@@ -216,8 +216,8 @@ Described Described::each() {
 
 void CommonStatus::describe(Fields<CommonStatus>& f) {
   f("observedGeneration", &CommonStatus::observed_generation,
-    "The metadata.generation that this status is about.")
-      .min(0);
+    "The metadata.generation that this status is about; -1 before there is one.")
+      .min(-1);
   f("conditions", &CommonStatus::conditions, "What holds and what does not, and why.")
       .keyedBy({"type"});
 }
@@ -474,6 +474,7 @@ json::Value withDefaults(const Kind& kind, json::Value object) {
   if (!object.isObject()) return object;
   for (auto [name, schema] : {std::pair{"spec", &kind.spec}, std::pair{"status", &kind.status}}) {
     json::Value* part = object.makeObject().find(name);
+    if (!part && schema->fallback) object.makeObject().set(name, *schema->fallback);
     if (!part) continue;
     if (dropsNull(*part, *schema))
       object.makeObject().erase(name);

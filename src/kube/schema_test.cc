@@ -289,6 +289,7 @@ TEST(Schema, Crd) {
             R"({"jsonPath":".metadata.creationTimestamp","name":"Age","type":"date"}])");
   const json::Value& root = version["schema"]["openAPIV3Schema"];
   EXPECT_EQ(json::write(root["required"]), R"(["spec"])");
+  EXPECT_EQ(json::write(root["properties"]["status"]["default"]), R"({"observedGeneration":-1})");
   const json::Value& spec = root["properties"]["spec"]["properties"];
   struct Case {
     std::string field, schema;

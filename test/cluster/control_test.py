@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Level control: a Deployment becomes available on fake nodes."""
+"""Level control: a Deployment becomes available on fake nodes, and logs what a test writes for it."""
 
+import pathlib
 import unittest
 
 from support import ClusterTest, tool
@@ -13,6 +14,9 @@ class ControlTest(ClusterTest):
         self.assertEqual(len(self.kubectl(kubeconfig, "get", "nodes", "-o", "name").split()), 3)
         self.kubectl(kubeconfig, "create", "deployment", "web", "--image=cadre.test/web:1", "--replicas=4")
         self.kubectl(kubeconfig, "rollout", "status", "deployment/web", "--timeout=60s")
+        log = pathlib.Path(self.status(name)["dir"]) / "logs/pods.log"
+        log.write_text("2026-01-02T03:04:05Z stdout F served\n")
+        self.assertEqual(self.kubectl(kubeconfig, "logs", "deployment/web"), "served\n")
         self.kubectl(kubeconfig, "delete", "deployment", "web", "--cascade=foreground", "--timeout=60s")
         self.assertEqual(self.kubectl(kubeconfig, "get", "pods", "-o", "name"), "")
         # A node that a test makes by itself is played too.

@@ -31,6 +31,7 @@ PARTS = {
     "coredns": ("v1.12.4", "github.com/coredns/coredns", None),
     "registry": ("v3.1.2", "github.com/distribution/distribution/v3/cmd/registry", None),
     "helm": ("v3.22.0", "helm.sh/helm/v3/cmd/helm", None),
+    "helm4": ("v4.3.1", "helm.sh/helm/v4/cmd/helm", None),  # its --wait looks at conditions, that of 3 does not
 }
 
 # What a KUBEBUILDER_ASSETS folder carries.
@@ -75,6 +76,8 @@ def build(part, into):
     with stage(f"built {part} {version}"):
         # Niced: a build may take minutes, and whoever shares the machine should not feel it.
         run("nice", "-n", "5", go, *argv, env=env, cwd=folder)
+        if not module:  # named after its package
+            (draft / package.rpartition("/")[2]).rename(draft / part)
         if part == "kwok":
             keep_stages(module_folder(go, f"sigs.k8s.io/kwok@{version}", env, draft), draft / "stages.yaml")
     shutil.rmtree(into, ignore_errors=True)

@@ -36,10 +36,10 @@ def kube_apiserver(c):
             f"--service-account-key-file={c.certs}/service-account.key",
             f"--service-account-signing-key-file={c.certs}/service-account.key",
             f"--service-cluster-ip-range={c.config['service_prefix']}.0/24",
+            "--kubelet-preferred-address-types=InternalIP",
             "--shutdown-watch-termination-grace-period=1s"]  # or an open watch would hold up `stop` for a minute
     if c.node:
-        argv += [f"--kubelet-client-certificate={c.certs}/admin.crt", f"--kubelet-client-key={c.certs}/admin.key",
-                 "--kubelet-preferred-address-types=InternalIP"]
+        argv += [f"--kubelet-client-certificate={c.certs}/admin.crt", f"--kubelet-client-key={c.certs}/admin.key"]
     else:
         argv += ["--endpoint-reconciler-type=none"]  # Endpoints may not hold a loopback address
     if c.config["audit"]:
@@ -69,7 +69,8 @@ def as_user(c, user):
 def kwok(c):
     """Plays every Node there is: pods bound to one become Ready at once."""
     program = binary("kwok")
-    return [program, f"--config={program.with_name('stages.yaml')}", f"--kubeconfig={c.certs}/kwok.kubeconfig",
+    return [program, f"--config={program.with_name('stages.yaml')}", f"--config={c.render('kwok.yaml')}",
+            f"--kubeconfig={c.certs}/kwok.kubeconfig",
             "--manage-all-nodes", "--node-lease-duration-seconds=40", "--cidr=10.88.0.0/16", "--node-ip=127.0.0.1",
             f"--node-port={c.port('kwok')}", f"--server-address=127.0.0.1:{c.port('kwok')}"]
 
