@@ -695,6 +695,9 @@ void Engine::sendStatus(const std::shared_ptr<Trial>& trial) {
         if (!trial) return;
         if (!written) return failed(trial, written.error());
         Entry& entry = entries_.at(trial->owner);
+        // An edit that came just before is in the answer. The watch will tell of it, but as old.
+        auto before = picture_.find(trial->owner);
+        if (before && contentHash(*before) != contentHash(*written)) entry.again = true;
         entry.own_version = kube::resourceVersion(*written);
         entry.status_sent = stableHash(json::write(trial->write.object["status"]));
         entry.status_answered = stableHash(json::write((*written)["status"]));
