@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/config_file.h"
 #include "cli/files.h"
+#include "cli/hash_key.h"
 #include "cli/manifests.h"
 #include "cli/systems.h"
 #include "engine/election.h"
@@ -37,39 +38,9 @@ struct OperatorFlags {
   void addTo(CLI::App& command);
 };
 
-// The key that hashes of Secrets are made with: the same for all who come after.
-constexpr std::string_view kHashKeySecret = "cadre-hash-key";
 constexpr Duration kConfigInterval = 5s;
 constexpr int kBeginAnew = -1;
 constexpr std::string_view kWebhookKeys = "cadre-webhook-keys";
-const kube::Resource kSecrets{"", "v1", "secrets", "Secret"};
-
-Result<std::string> hashKey(Cluster& cluster, const std::string& ns) {
-  kube::ObjectKey key{ns, std::string(kHashKeySecret)};
-  auto get = [&] {
-    return cluster.await<json::Value>(
-        [&](auto done) { return cluster.client->get(kSecrets, key, std::move(done)); });
-  };
-  auto found = get();
-  if (!found && found.error().code == Code::NotFound) {
-    json::Value made =
-        json::Object{{"metadata", json::Object{{"name", key.name}, {"namespace", key.ns}}},
-                     {"data", json::Object{{"key", base64Encode(net::secureRandom(32))}}}};
-    auto created = cluster.await<json::Value>(
-        [&](auto done) { return cluster.client->create(kSecrets, made, {}, std::move(done)); });
-    if (!created && created.error().code != Code::AlreadyExists)
-      return std::move(created).error().context("making the Secret cadre-hash-key");
-    found = get();
-  }
-  if (!found) return std::move(found).error().context("reading the Secret cadre-hash-key");
-  auto bytes = base64Decode((*found)["data"]["key"].string());
-  if (!bytes || bytes->size() < 16)
-    return Error{.code = Code::DataLoss,
-                 .message = format("Secret {} has no key of 16 bytes or more; delete it, and a new "
-                                   "one is made",
-                                   key.text())};
-  return *std::move(bytes);
-}
 
 void OperatorFlags::addTo(CLI::App& command) {
   command.add_option("--config", config,
@@ -175,7 +146,7 @@ int runOperator(const OperatorFlags& flags, const Surroundings& surroundings) {
   net::Loop& loop = (*cluster)->loop;
   kube::Client& client = *(*cluster)->client;
   const std::string& ns = flags.systems.kaos.system_namespace;
-  auto key = hashKey(**cluster, ns);
+  auto key = makeHashKey(**cluster, ns);
   if (!key) return fail(surroundings, key.error().text());
 
   Random random = Random::fromSystem();
@@ -189,9 +160,7 @@ int runOperator(const OperatorFlags& flags, const Surroundings& surroundings) {
   options.controller = "cadre-operator";
   options.logger = &logger;
   options.metrics = &metrics;
-  options.hash_secret = [key = *key](std::string_view value) {
-    return hexEncode(net::hmacSha256(key, value));
-  };
+  options.hash_secret = hashWith(*key);
   if (flags.leader_elect) options.still_leads = [&] { return election && election->holds(); };
   engine::Engine engine(client, random, std::move(options));
 

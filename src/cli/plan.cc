@@ -6,9 +6,12 @@
 #include "cli/cluster.h"
 #include "cli/commands.h"
 #include "cli/files.h"
+#include "cli/hash_key.h"
 #include "cli/systems.h"
+#include "engine/draft.h"
 #include "engine/engine.h"
 #include "json/diff.h"
+#include "kube/managed_fields.h"
 #include "kube/strategic_merge.h"
 #include "kube/validate.h"
 
@@ -23,31 +26,43 @@ engine::Ref refOf(const kube::Kind& kind, const json::Value& object, const std::
   return {kind.resource(), key};
 }
 
-// Only what the files say exists.
-class FileSource final : public engine::Source {
- public:
-  std::map<engine::Ref, json::Value> objects;
-
-  State state(const engine::Ref&) override { return State::Known; }
-  State state(const kube::Resource&) override { return State::Known; }
-  std::optional<json::Value> find(const engine::Ref& ref) override {
-    auto found = objects.find(ref);
-    if (found == objects.end()) return std::nullopt;
-    return found->second;
-  }
-  std::vector<kube::ObjectKey> keys(const kube::Resource& resource, const engine::Index& index,
-                                    const std::string& value) override {
-    std::vector<kube::ObjectKey> found;
-    for (const auto& [ref, object] : objects) {
-      auto values = index.of(object);
-      if (ref.resource == resource &&
-          std::find(values.begin(), values.end(), value) != values.end())
-        found.push_back(ref.key);
+// The objects of the files, on paper; those that an engine knows, in the order of the files.
+std::vector<engine::Ref> lay(const Systems& systems, const std::vector<FromFile>& files,
+                             const std::string& ns, engine::Engine* engine, engine::Draft& draft) {
+  engine::EngineOptions options;
+  systems.serve(options);
+  std::vector<engine::Ref> refs;
+  for (const FromFile& one : files) {
+    json::Value object = one.document.value;
+    if (const kube::Kind* kind = findKind(systems, object)) {
+      object = kube::withDefaults(*kind, std::move(object));
+      engine::Ref ref = refOf(*kind, object, ns);
+      json::Value& metadata = object.make("metadata");
+      metadata.make("namespace") = ref.key.ns;
+      metadata.make("uid") = "(not yet known)";
+      if (auto there = engine ? engine->objectOf(ref) : std::nullopt) {
+        metadata.make("uid") = (*there)["metadata"]["uid"];
+        metadata.make("generation") =
+            kube::generation(*there) + ((*there)["spec"] == object["spec"] ? 0 : 1);
+        object.make("status") = (*there)["status"];
+      }
+      draft.put(ref, std::move(object));
+      refs.push_back(ref);
+    } else if (auto gvk = kube::GroupVersionKind::of(object)) {
+      for (const engine::Scope& scope : options.scopes) {
+        if (scope.resource.gvk() != *gvk) continue;
+        if (scope.resource.namespaced && kube::ns(object).empty())
+          object.make("metadata").make("namespace") = ns;
+        for (const auto& [key, text] : json::Object(object["stringData"].object()))
+          object.make("data").make(key) = base64Encode(text.string());
+        object.makeObject().erase("stringData");
+        refs.push_back({scope.resource, kube::ObjectKey::of(object)});
+        draft.put(refs.back(), engine ? engine->shown(scope.resource, std::move(object)) : object);
+      }
     }
-    return found;
   }
-  engine::Fact observe(const engine::Observation&) override { return {}; }
-};
+  return refs;
+}
 
 std::string indented(const std::string& text, std::string_view by) {
   std::string out;
@@ -76,77 +91,22 @@ std::string conditionsOf(const engine::Plan& plan) {
   return text;
 }
 
-// What the server and its controllers would make of a child, if all goes well.
-json::Value asIfRunning(json::Value child) {
-  if (child["kind"].string() != "Deployment") return child;
-  const json::Value given = child["spec"]["replicas"];
-  std::int64_t replicas = given.isNull() ? 1 : given.integer();
-  child.make("metadata").make("generation") = 1;
-  json::Value& status = child.make("status");
-  status.make("observedGeneration") = 1;
-  for (std::string_view count :
-       {"replicas", "readyReplicas", "availableReplicas", "updatedReplicas"})
-    status.make(count) = replicas;
-  return child;
-}
-
 int planOffline(const Systems& systems, const std::vector<FromFile>& files, const std::string& ns,
                 const Surroundings& surroundings) {
-  FileSource source;
-  std::vector<std::pair<const kube::Kind*, engine::Ref>> ours;
-  for (const FromFile& one : files) {
-    json::Value object = one.document.value;
-    if (object["metadata"]["namespace"].isNull()) object.make("metadata").make("namespace") = ns;
-    const kube::Kind* kind = findKind(systems, object);
-    if (kind) {
-      object = kube::withDefaults(*kind, std::move(object));
-      object.make("metadata").make("uid") = "(not yet known)";
-      ours.emplace_back(kind, refOf(*kind, object, ns));
-      source.objects[ours.back().second] = object;
-    } else if (auto gvk = kube::GroupVersionKind::of(object)) {
-      engine::EngineOptions options;
-      systems.serve(options);
-      for (const engine::Scope& scope : options.scopes)
-        if (scope.resource.gvk() == *gvk)
-          source.objects[{scope.resource, kube::ObjectKey::of(object)}] = object;
-    }
-  }
   engine::EngineOptions options;
   systems.serve(options);
-  std::map<kube::Resource, const engine::Served*> served;
-  for (const engine::Served& kind : options.kinds) served[kind.resource] = &kind;
-  const Time now = SystemClock().now();
-  std::map<engine::Ref, engine::Plan> plans;
-  // Objects wait for each other: until nothing changes any more, or they go round in circles.
-  constexpr int kMaxRounds = 100;
-  bool changed = true;
-  for (int round = 0; changed && round < kMaxRounds; ++round) {
-    changed = false;
-    for (const auto& [kind, ref] : ours) {
-      json::Value object = source.objects[ref];
-      engine::World world(source, now);
-      engine::Plan& plan = plans[ref] = served[ref.resource]->plan(object, world);
-      json::Value status = engine::wantedStatus(object, plan, now);
-      changed |= status != object["status"];
-      object.make("status") = std::move(status);
-      source.objects[ref] = std::move(object);
-      for (const engine::Child& child : plan.children)
-        changed |=
-            source.objects
-                .insert_or_assign(child.ref(),
-                                  asIfRunning(engine::finished(child, ref, source.objects[ref])))
-                .second;
-    }
-  }
-  for (const auto& [kind, ref] : ours) {
+  engine::Draft draft;
+  auto refs = lay(systems, files, ns, nullptr, draft);
+  auto planned = draft.settle(options.kinds, refs, SystemClock().now(), nullptr);
+  for (const auto& [ref, plan] : *planned) {
     surroundings.out(withoutControls(ref.text()) + "\n");
-    surroundings.out(conditionsOf(plans[ref]));
-    for (const engine::Child& child : plans[ref].children) {
+    surroundings.out(conditionsOf(plan));
+    for (const engine::Child& child : plan.children) {
       surroundings.out(format("+ {}\n", child.ref().text()));
-      surroundings.out(indented(shown(engine::finished(child, ref, source.objects[ref])), "    "));
+      surroundings.out(indented(shown(engine::finished(child, ref, draft.at(ref))), "    "));
     }
   }
-  return ours.empty() ? 0 : 1;
+  return planned->empty() ? 0 : 1;
 }
 
 // An engine that only looks.
@@ -168,6 +128,11 @@ struct Onlooker {
       if (systems.kaos.system_namespace != made->cluster->ns)
         options.namespaces.push_back(systems.kaos.system_namespace);
     }
+    if (auto key = readHashKey(*made->cluster, systems.kaos.system_namespace))
+      options.hash_secret = hashWith(*key);
+    else
+      surroundings.err(format("cadre: {}; pods that read Secrets may be shown as changed\n",
+                              withoutControls(key.error().text())));
     made->engine =
         std::make_unique<engine::Engine>(*made->cluster->client, made->random, std::move(options));
     if (!made->cluster->loop.runUntil([&] { return made->engine->synced(); }, kPatience)) {
@@ -192,15 +157,23 @@ struct Onlooker {
   }
 };
 
-std::string changesOf(engine::Engine& engine, const engine::Write& write) {
+// As a person reads it. What is applied is merged into what is there, and what we applied before
+// and no longer want goes.
+std::string changesOf(Cluster& cluster, const engine::Write& write) {
   if (write.op == engine::Write::Op::Create) return indented(shown(write.object), "    ");
   if (write.op != engine::Write::Op::Apply) return "";
-  auto there = engine.objectOf(write.ref);
+  auto there = cluster.await<json::Value>([&](auto done) {
+    return cluster.client->get(write.ref.resource, write.ref.key, std::move(done));
+  });
   if (!there || write.ref.resource.kind == "Secret") return "    " + write.why + "\n";
   json::Value wanted = write.object;
   wanted.make("metadata").make("annotations").makeObject().erase(engine::kApplied);
-  auto merged = kube::strategicMerge(kube::Type::of(write.ref.resource.gvk()), *there, wanted);
-  std::string changes = merged ? json::formatDiff(json::diff(*there, *merged)) : "";
+  json::Value before = *there;
+  before.make("metadata").makeObject().erase("managedFields");
+  json::Value left = kube::withoutDropped(*std::move(there), engine::kManager, write.object);
+  left.make("metadata").makeObject().erase("managedFields");
+  auto merged = kube::strategicMerge(kube::Type::of(write.ref.resource.gvk()), left, wanted);
+  std::string changes = merged ? json::formatDiff(json::diff(before, *merged)) : "";
   return indented(changes.empty() ? write.why : changes, "    ");
 }
 
@@ -211,36 +184,44 @@ int planOnline(const Systems& systems, const std::vector<FromFile>& files,
     fail(surroundings, onlooker.error().text());
     return 2;
   }
+  Cluster& cluster = *(*onlooker)->cluster;
   engine::Engine& engine = *(*onlooker)->engine;
+  engine::EngineOptions options;
+  systems.serve(options);
+  std::optional<std::vector<engine::Draft::Planned>> planned;
+  std::set<engine::Ref> in_files;
+  std::unique_ptr<engine::Draft> draft;
+  // What a plan looks at for the first time is known a moment later.
+  bool settled = cluster.loop.runUntil(
+      [&] {
+        draft = std::make_unique<engine::Draft>(&engine.source());
+        auto refs = lay(systems, files, cluster.ns, &engine, *draft);
+        in_files = {refs.begin(), refs.end()};
+        planned = draft->settle(options.kinds, refs, SystemClock().now(),
+                                [&](const engine::Ref& ref) { return engine.readersOf(ref); });
+        return planned.has_value();
+      },
+      kPatience);
+  if (!settled) {
+    fail(surroundings, "the cluster did not tell in time what the plans look at");
+    return 2;
+  }
   bool differs = false;
-  for (const FromFile& one : files) {
-    const kube::Kind* kind = findKind(systems, one.document.value);
-    if (!kind) continue;
-    json::Value object = kube::withDefaults(*kind, one.document.value);
-    engine::Ref ref = refOf(*kind, object, (*onlooker)->cluster->ns);
-    object.make("metadata").make("namespace") = ref.key.ns;
-    auto there = engine.objectOf(ref);
-    if (there) {
-      object.make("metadata").make("uid") = (*there)["metadata"]["uid"];
-      object.make("metadata").make("generation") =
-          kube::generation(*there) + ((*there)["spec"] == object["spec"] ? 0 : 1);
-      object.make("status") = (*there)["status"];
-    } else {
-      object.make("metadata").make("uid") = "(not yet known)";
-    }
-    auto preview = (*onlooker)->preview(ref, object);
+  for (const auto& [ref, plan] : *planned) {
+    auto writes = engine.changes(ref, draft->at(ref), plan);
+    if (writes.empty() && !in_files.contains(ref)) continue;
     surroundings.out(withoutControls(ref.text()) + "\n");
-    surroundings.out(conditionsOf(preview.plan));
-    for (const engine::Write& write : preview.writes) {
+    surroundings.out(conditionsOf(plan));
+    for (const engine::Write& write : writes) {
       char sign = write.op == engine::Write::Op::Create     ? '+'
                   : write.op == engine::Write::Op::Delete   ? '-'
                   : write.op == engine::Write::Op::Conflict ? '!'
                                                             : '~';
       surroundings.out(format("{} {}\n", sign, write.ref.text()));
-      surroundings.out(changesOf(engine, write));
+      surroundings.out(changesOf(cluster, write));
       differs = true;
     }
-    if (preview.writes.empty()) surroundings.out("  nothing changes\n");
+    if (writes.empty()) surroundings.out("  nothing changes\n");
   }
   return differs ? 1 : 0;
 }

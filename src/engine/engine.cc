@@ -61,6 +61,7 @@ struct Engine::Trial {
   Ref owner;
   Write write;
   std::vector<Event> events = {};          // told when it has succeeded
+  std::uint64_t content = 0;               // of the object that a status is about
   bool changes_acts = false;               // a status does so
   std::vector<std::string> new_acts = {};  // whose intents it brings
   Pending pending = {};
@@ -479,10 +480,17 @@ Engine::Preview Engine::preview(const Ref& ref, const json::Value& object) {
   preview.plan = served_.at(ref.resource)->plan(object, world);
   preview.complete = world.complete() && picture_.childrenKnown();
   preview.reads = world.takeReads();
-  preview.writes = reconcileChildren(ref, object, preview.plan, observed(nullptr));
-  for (const Child& child : preview.plan.children)
-    preview.children.push_back(finished(child, ref, object));
+  preview.writes = changes(ref, object, preview.plan);
   return preview;
+}
+
+std::vector<Ref> Engine::readersOf(const Ref& ref) const {
+  std::set<Ref> all;
+  if (auto readers = object_readers_.find(ref); readers != object_readers_.end())
+    all = readers->second;
+  for (const auto& [list, readers] : list_readers_)
+    if (std::get<0>(list) == ref.resource) all.insert(readers.begin(), readers.end());
+  return {all.begin(), all.end()};
 }
 
 const std::vector<Read>* Engine::readsOf(const Ref& ref) const {
@@ -525,6 +533,7 @@ void Engine::send(const Ref& ref, const json::Value& object, Write write) {
   if (trial->write.op == Write::Op::Status) {
     const json::Value& status = trial->write.object["status"];
     trial->events = transitions(object, status);
+    trial->content = contentHash(object);
     trial->changes_acts = status["acts"] != object["status"]["acts"];
     std::set<std::string> known;
     for (const json::Value& act : object["status"]["acts"].array())
@@ -695,9 +704,8 @@ void Engine::sendStatus(const std::shared_ptr<Trial>& trial) {
         if (!trial) return;
         if (!written) return failed(trial, written.error());
         Entry& entry = entries_.at(trial->owner);
-        // An edit that came just before is in the answer. The watch will tell of it, but as old.
-        auto before = picture_.find(trial->owner);
-        if (before && contentHash(*before) != contentHash(*written)) entry.again = true;
+        // An edit that came just before is in the answer, whenever the watch tells of it.
+        if (contentHash(*written) != trial->content) entry.again = true;
         entry.own_version = kube::resourceVersion(*written);
         entry.status_sent = stableHash(json::write(trial->write.object["status"]));
         entry.status_answered = stableHash(json::write((*written)["status"]));

@@ -81,9 +81,19 @@ class Engine final : private Source {
     Plan plan;
     std::vector<Read> reads;
     std::vector<Write> writes;  // of children
-    std::vector<json::Value> children;
   };
   Preview preview(const Ref& ref, const json::Value& object);
+  // What would be done for the children of an object that is so, by such a plan.
+  std::vector<Write> changes(const Ref& ref, const json::Value& object, const Plan& plan) {
+    return reconcileChildren(ref, object, plan, observed(nullptr));
+  }
+  // Whose plans looked at it when they last ran.
+  std::vector<Ref> readersOf(const Ref& ref) const;
+  // What plans look at; and an object as it would be there.
+  Source& source() { return *this; }
+  json::Value shown(const kube::Resource& resource, json::Value object) const {
+    return picture_.admitted(resource, std::move(object));
+  }
   // What the last run of an object's plan looked at; null when there was none.
   const std::vector<Read>* readsOf(const Ref& ref) const;
   std::optional<json::Value> objectOf(const Ref& ref) const { return picture_.find(ref); }

@@ -101,7 +101,6 @@ class PlanTest(ChangesTest):
     def test_the_plan_of_a_manifest_is_what_the_operator_then_does(self):
         one = {
             "llm": proxy("llm", "gpt", "small/*"),
-            # No agent uses it: a plan shows the children of the manifest, not those of who depends on it.
             "spare": proxy("spare", "gpt"),
             "echo": tools("echo"),
             "helper": agent("helper", mcpServers=["echo"], config={"instructions": "be nice"}),
@@ -186,7 +185,23 @@ class PlanTest(ChangesTest):
                 "mode",
                 "spare",
                 lambda it: it.update(spec={"mode": "Hosted", "hostedConfig": {"model": "small"}}),
-                {spare, ("~", "Service", "modelapi-spare"), ("-", "ConfigMap", "litellm-config-spare")},
+                {
+                    spare,
+                    ("~", "Service", "modelapi-spare"),
+                    ("-", "ConfigMap", "litellm-config-spare"),
+                    ("-", "Secret", "modelapi-spare-key"),
+                },
+            ),
+            (
+                "the mode of what an agent uses, whose address is then another",
+                "llm",
+                lambda it: it.update(spec={"mode": "Hosted", "hostedConfig": {"model": "gpt"}}),
+                {
+                    ("~", "Deployment", "modelapi-llm"),
+                    ("~", "Service", "modelapi-llm"),
+                    ("-", "ConfigMap", "litellm-config-llm"),
+                    *helper.values(),
+                },
             ),
         ):
             with self.subTest(what):
@@ -195,6 +210,8 @@ class PlanTest(ChangesTest):
                 file.write_text(json.dumps(one[which]))
                 plan, since = self.planned(file), self.kaos.mark()
                 self.apply(one[which])
+                if which == "llm":  # an agent's pods stay as they are until it is back
+                    self.ready(one[which])
                 self.idle()
                 self.assertEqual((sorted(plan), sorted(self.done(since))), (sorted(wanted), sorted(wanted)))
 

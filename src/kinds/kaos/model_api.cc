@@ -244,7 +244,8 @@ class ModelApiPlan {
   }
 
   void addMasterKey() {
-    if (hosted_ || !proxy_.master_key || !proxy_.master_key->generate) return;
+    if (hosted_ || !proxy_.master_key || !proxy_.master_key->generate)
+      return plan_.removals.push_back({kSecrets, subject_.key(masterKeySecret(subject_))});
     plan_.children.push_back(
         {.resource = kSecrets,
          .object = json::Object{{"metadata", json::Object{{"name", masterKeySecret(subject_)},

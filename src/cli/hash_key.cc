@@ -1,0 +1,48 @@
+#include "cli/hash_key.h"
+
+#include "base/format.h"
+#include "base/strings.h"
+#include "net/tls.h"
+
+namespace cadre::cli {
+namespace {
+
+const kube::Resource kSecrets{"", "v1", "secrets", "Secret"};
+const std::string kName = "cadre-hash-key";
+
+}  // namespace
+
+Result<std::string> readHashKey(Cluster& cluster, const std::string& ns) {
+  kube::ObjectKey key{ns, kName};
+  auto found = cluster.await<json::Value>(
+      [&](auto done) { return cluster.client->get(kSecrets, key, std::move(done)); });
+  if (!found) return std::move(found).error().context("reading the Secret " + key.text());
+  auto bytes = base64Decode((*found)["data"]["key"].string());
+  if (!bytes || bytes->size() < 16)
+    return Error{.code = Code::DataLoss,
+                 .message = format("Secret {} has no key of 16 bytes or more; delete it, and a new "
+                                   "one is made",
+                                   key.text())};
+  return *std::move(bytes);
+}
+
+Result<std::string> makeHashKey(Cluster& cluster, const std::string& ns) {
+  auto found = readHashKey(cluster, ns);
+  if (found || found.error().code != Code::NotFound) return found;
+  json::Value made =
+      json::Object{{"metadata", json::Object{{"name", kName}, {"namespace", ns}}},
+                   {"data", json::Object{{"key", base64Encode(net::secureRandom(32))}}}};
+  auto created = cluster.await<json::Value>(
+      [&](auto done) { return cluster.client->create(kSecrets, made, {}, std::move(done)); });
+  if (!created && created.error().code != Code::AlreadyExists)
+    return std::move(created).error().context(format("making the Secret {}/{}", ns, kName));
+  return readHashKey(cluster, ns);
+}
+
+Function<std::string(std::string_view)> hashWith(std::string key) {
+  return [key = std::move(key)](std::string_view value) {
+    return hexEncode(net::hmacSha256(key, value));
+  };
+}
+
+}  // namespace cadre::cli
