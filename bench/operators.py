@@ -30,6 +30,15 @@ def cpu_seconds(pid):
     return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
+def machine_cpu_seconds():
+    """Of all processes of this machine, since it was started; and how much there was."""
+    first = pathlib.Path("/proc/stat").read_text().split("\n")[0]
+    user, nice, system, idle, iowait, *rest = map(int, first.split()[1:9])
+    ticks = os.sysconf("SC_CLK_TCK")
+    busy = (user + nice + system + sum(rest)) / ticks
+    return busy, busy + (idle + iowait) / ticks
+
+
 def server_cpu_seconds(kubeconfig):
     """Of the cluster's etcd and kube-apiserver together: what their clients cost them."""
     records = (pathlib.Path(kubeconfig).parent / "run" / f"{part}.json" for part in ("etcd", "kube-apiserver"))

@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.dont_write_bytecode = True
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tools/cluster.d")]
 
-from operators import Audit, cpu_seconds, is_complete  # noqa: E402
+from operators import Audit, cpu_seconds, is_complete, machine_cpu_seconds  # noqa: E402
 
 
 def request(verb, resource, name=None, ns="bench", code=200, agent="op", second=1, **more):
@@ -67,6 +67,13 @@ class ProcessTest(unittest.TestCase):
     def test_processor_time_is_in_seconds(self):
         before, times = cpu_seconds(os.getpid()), os.times()
         self.assertAlmostEqual(before, times.user + times.system, delta=0.5)
+
+    def test_a_machine_is_at_work_for_a_part_of_its_time(self):
+        busy, everything = machine_cpu_seconds()
+        self.assertLess(cpu_seconds(os.getpid()), busy)
+        self.assertLess(busy, everything)
+        uptime = float(pathlib.Path("/proc/uptime").read_text().split()[0])
+        self.assertAlmostEqual(everything / os.cpu_count() / uptime, 1, delta=0.2)
 
 
 if __name__ == "__main__":
