@@ -84,11 +84,12 @@ class Kube:
     def get(self, resource, ns, name):
         return self.ask("GET", self.path(resource, ns, name))
 
-    def create(self, resource, ns, name, rest):
+    def create(self, resource, ns, name, rest, manager=""):
         root, kind = RESOURCES[resource]
         metadata = dict(rest.get("metadata", {}), name=name, namespace=ns)
         version = root.partition("/")[2]
-        return self.ask("POST", self.path(resource, ns),
+        query = f"?fieldManager={manager}" if manager else ""
+        return self.ask("POST", self.path(resource, ns) + query,
                         dict(rest, apiVersion=version, kind=kind, metadata=metadata))
 
     def merge(self, resource, ns, name, patch, subresource=""):

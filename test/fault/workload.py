@@ -31,7 +31,7 @@ BEFORE = [
     ("secrets", "creds", secret("first")),
     ("configmaps", "agent-boss-notes", {"metadata": {"labels": FOREIGN_LABELS}, "data": {"a": "b"}}),
     ("secrets", "modelapi-llm-keys", dict(secret("mine"), metadata={"labels": FOREIGN_LABELS})),
-    ("services", "agent-boss2", {"metadata": {"labels": FOREIGN_LABELS}, "spec": {"ports": [{"port": 1}]}}),
+    ("services", "agent-boss2", {"metadata": {"labels": FOREIGN_LABELS}, "spec": {"clusterIP": "None", "ports": [{"port": 1}]}}),
     ("deployments", "agent-boss2", {"metadata": {"labels": FOREIGN_LABELS}, "spec": {
         "replicas": 0, "selector": {"matchLabels": {"a": "b"}},
         "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "x", "image": "x"}]}}}}),

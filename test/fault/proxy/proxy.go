@@ -391,15 +391,18 @@ func (p *Proxy) control() http.Handler {
 	mux.HandleFunc("GET /state", func(w http.ResponseWriter, r *http.Request) {
 		p.mutex.Lock()
 		defer p.mutex.Unlock()
-		hits := 0
+		hits, idle := 0, 0
 		for _, rule := range p.rules {
 			hits += rule.hits
+			if rule.hits == 0 {
+				idle++
+			}
 		}
 		kinds := map[string]int{}
 		for s := range p.watches {
 			kinds[s.target.Resource]++
 		}
-		tell(w, map[string]any{"stopped": p.stopped, "hits": hits, "writes": len(p.record), "watches": kinds, "lists": p.lists})
+		tell(w, map[string]any{"stopped": p.stopped, "hits": hits, "idle": idle, "writes": len(p.record), "watches": kinds, "lists": p.lists})
 	})
 	mux.HandleFunc("GET /record", func(w http.ResponseWriter, r *http.Request) {
 		p.mutex.Lock()

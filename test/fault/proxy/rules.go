@@ -2,7 +2,7 @@ package main
 
 import "time"
 
-// Rule says what goes wrong, and when. Rules are asked in order; the first that matches acts.
+// Rule says what goes wrong, and when. Of those that are met by a request the first acts.
 type Rule struct {
 	Verbs       []string `json:"verbs"`       // empty: all
 	Resource    string   `json:"resource"`    // empty: all
@@ -70,25 +70,23 @@ func (r *Rule) meets(t Target) bool {
 	}
 	r.seen[key]++
 	n := r.seen[key]
-	if n <= r.Skip || (r.Times > 0 && n > r.Skip+r.Times) {
-		return false
-	}
-	r.hits++
-	return true
+	return n > r.Skip && (r.Times == 0 || n <= r.Skip+r.Times)
 }
 
 func (r *Rule) delay() time.Duration { return time.Duration(r.Millis) * time.Millisecond }
 
-// pick finds the rule that acts on a request, if any. Called twice for a write: before it is
-// forwarded, and after it.
+// pick finds the rule that acts on a request, if any; all that match count it. Called twice for a
+// write: before it is forwarded, and after it.
 func pick(rules []*Rule, t Target, afterwards, effective bool) *Rule {
+	var chosen *Rule
 	for _, rule := range rules {
 		if rule.afterwards() != afterwards || !rule.concerns(t) || (rule.Effective && !effective) {
 			continue
 		}
-		if rule.meets(t) {
-			return rule
+		if rule.meets(t) && chosen == nil {
+			chosen = rule
+			chosen.hits++
 		}
 	}
-	return nil
+	return chosen
 }
