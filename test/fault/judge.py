@@ -15,7 +15,8 @@ def normal(ref, item, ns):
     """An object as paths and values, without what differs by nature."""
     generation = item["metadata"].get("generation")
     item = dict(item, metadata={k: v for k, v in item["metadata"].items() if k not in METADATA})
-    item.pop("apiVersion", None)
+    for named in ("apiVersion", "kind"):  # which lists leave out
+        item.pop(named, None)
     flat = {}
 
     def walk(path, value):

@@ -68,6 +68,18 @@ class Kube:
             raise Refused(answer.status, said.decode(errors="replace"))
         return json.loads(said)
 
+    def stream(self, path, version, over):
+        """Lines of one watch after another, each from where the last one ended, until `over` says so."""
+        headers = {"Authorization": f"Bearer {self.login.token}"}
+        while not over():
+            self.connection.request("GET", path % version, headers=headers)
+            answer = self.connection.getresponse()
+            if answer.status >= 300:
+                raise Refused(answer.status, answer.read().decode(errors="replace"))
+            while line := answer.readline():
+                yield line
+                version = json.loads(line)["object"]["metadata"].get("resourceVersion", version)
+
     def close(self):
         if self.connection:
             self.connection.close()

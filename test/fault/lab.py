@@ -19,6 +19,7 @@ import zlib
 import judge
 import workload
 from kube import OURS, RESOURCES, Kube, Login, Refused
+from mirror import Mirror
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools/cluster.d"))
@@ -55,6 +56,7 @@ class Lab:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="cadre-fault-"))
         self.name = f"fault-{os.getpid()}-{self.folder.name[-4:]}".lower().replace("_", "x")
         self.numbers = itertools.count(1)
+        self.mirror = None
         self.lock = threading.Lock()
 
     def __enter__(self):
@@ -68,12 +70,15 @@ class Lab:
                 *(f"{resource}.kaos.tools" for resource in OURS))
             if not wait_for(self.serves, 30):
                 raise Failure("the API server does not serve the kinds")
+            self.mirror = Mirror(self.login)
             return self
         except BaseException:
             self.__exit__()
             raise
 
     def __exit__(self, *_):
+        if self.mirror:
+            self.mirror.end()
         run(TOOL, "down", "--name", self.name)
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -201,6 +206,9 @@ class Reference:
                 raise Failure(f"two reference runs differ after {step}: "
                               f"{sorted(one.states[step].keys() ^ other.states[step].keys())}")
             self.masked[step] = judge.mask_of(one.states[step], other.states[step])
+        # What was changed and changed back is as it was: else a run was looked at too early, or remembers.
+        if odd := judge.differences(one.states["create"], one.states["back"], self.masked["create"]):
+            raise Failure("after back it is not as after create:\n" + "\n".join(odd))
         self.counts = [judge.counts(run.record) for run in runs]
         both = set(judge.points(other.record))
         self.points = [point for point in judge.points(one.record) if point in both]
@@ -266,6 +274,11 @@ class Run:
                 for resource in RESOURCES for item in self.kube.list(resource, self.ns)
                 if item["metadata"]["name"] != "kube-root-ca.crt"}
 
+    def look(self):
+        """The same as it was a moment ago, and how often it has changed until then."""
+        changes, state = self.lab.mirror.look(self.ns)
+        return changes, {ref: item for ref, item in state.items() if ref != "configmaps/kube-root-ca.crt"}
+
     def play(self, state):
         """What a Deployment controller, kubelets and a garbage collector would do, where there are none. Tells
         whether there was something to do."""
@@ -326,26 +339,35 @@ class Run:
             self.stay_quiet()
 
     def converge(self, step, phases):
+        """Waits until all is as in the reference (without one: as the phases say, and nothing is written any more)."""
         until = time.monotonic() + self.plan.patience
+        seen = None
         while True:
             self.tend()
-            state = self.snapshot()
-            busy = self.play(state)
-            found = judge.normal_state(state, self.ns)
-            if self.reference:
-                wrong = judge.differences(self.reference.states[step], found, self.reference.masked[step])
-            else:
-                wrong = []
-            sick = judge.health(state, phases)
-            if not busy and not wrong and not sick:
-                if self.reference or self.settled():
-                    self.states[step] = judge.normal_state(self.snapshot(), self.ns)
-                    return
-            if time.monotonic() > until:
-                self.alarm("O1", [f"after {step}: {line}" for line in wrong[:8]])
-                self.alarm("O6", [f"after {step}: {line}" for line in sick[:8]])
-                return
+            changes, state = self.look()
+            late = time.monotonic() > until
+            if changes != seen or late:
+                seen = changes
+                busy = self.play(state)
+                if late or not (busy or any(self.wrong(step, phases, state))):
+                    calm = self.reference or self.settled()
+                    state = self.snapshot()
+                    wrong, sick = self.wrong(step, phases, state)
+                    if late or not (wrong or sick or self.play(state) or not calm):
+                        self.alarm("O1", [f"after {step}: {line}" for line in wrong[:8]])
+                        self.alarm("O6", [f"after {step}: {line}" for line in sick[:8]])
+                        self.states[step] = judge.normal_state(state, self.ns)
+                        return
+                    seen = None
             time.sleep(POLL)
+
+    def wrong(self, step, phases, state):
+        """What O1 and O6 say of a state."""
+        sick = judge.health(state, phases)
+        if not self.reference:
+            return [], sick
+        found = judge.normal_state(state, self.ns)
+        return judge.differences(self.reference.states[step], found, self.reference.masked[step]), sick
 
     def settled(self):
         """Nothing is written any more."""
@@ -378,17 +400,14 @@ class Run:
         until = time.monotonic() + self.plan.patience
         while True:
             self.tend()
-            state = self.snapshot()
+            _, state = self.look()
             busy = self.play(state)
-            left = judge.leftovers(state)
-            if not busy and not left and self.settled():
+            late = time.monotonic() > until
+            if late or (not busy and not judge.leftovers(state) and self.settled()):
                 left = judge.leftovers(self.snapshot())
-                if not left:
-                    break
-            if time.monotonic() > until:
-                break
+                if late or not left:
+                    return self.alarm("O9", left)
             time.sleep(POLL)
-        self.alarm("O9", left)
 
     def verdict(self):
         self.record = self.proxy.record()

@@ -119,7 +119,7 @@ def unseen(ref, pattern, how):
         PATTERNS[pattern](run.kube, run.ns, ref)
         until = time.monotonic() + HELD_SECONDS
         while time.monotonic() < until:
-            run.play(run.snapshot())
+            run.play(run.look()[1])
             time.sleep(0.1)
         if how == "gone":  # the server has forgotten where the watch was: the picture is drawn anew
             run.proxy.rules({"verbs": ["watch"], "resource": resource, "initial": False, "perObject": True, "times": 1,
@@ -152,7 +152,7 @@ def late_garbage(resource, owner, how):
         until = time.monotonic() + 10
         while time.monotonic() < until:
             run.tend()
-            if not run.play(run.snapshot()) and run.settled():
+            if not run.play(run.look()[1]) and run.settled():
                 break
         run.proxy.release(resource, how)
     return mischief
