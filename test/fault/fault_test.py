@@ -135,7 +135,10 @@ class JudgeTest(unittest.TestCase):
         self.assertEqual(judge.update_summary([once], once), [])
         self.assertEqual(judge.update_summary([once], twice), ["services/x: 2 x create, not 1", "services/x: 1 x delete, not 0"])
         self.assertEqual(judge.update_summary([once, twice], twice), [])
-        self.assertEqual(judge.update_summary([once], twice, {"services/x"}), [])
+        plan = plans.Plan("S3/x", more=frozenset({"services/x"}), why="a reason")
+        self.assertEqual(plans.explanation(plan, "O2: services/x: 2 x create, not 1"), "a reason")
+        self.assertIsNone(plans.explanation(plan, "O2: services/y: 2 x create, not 1"))
+        self.assertIsNone(plans.explanation(plan, "O1: services/x is missing"))
         self.assertEqual(judge.strangers([write("create", resource="jobs"), write("create")]), ["jobs is written"])
 
     def test_deletion(self):

@@ -315,8 +315,7 @@ class Run:
             self.operator.start()
         elif (code := self.operator.ended()) is not None:
             self.exits += 1
-            if not self.plan.may_exit:
-                self.alarm("O6", [f"the operator ended by itself with {code}: {last_line(self.log)}"])
+            self.alarm("O6", [f"the operator ended by itself with {code}: {last_line(self.log)}"])
             if self.exits > 20:
                 raise Failure("the operator ends again and again")
             self.operator.start()
@@ -347,8 +346,8 @@ class Run:
             changes, state = self.look()
             late = time.monotonic() > until
             if changes != seen or late:
-                seen = changes
                 busy = self.play(state)
+                seen = None if busy else changes  # what is done for others may be refused: once more
                 if late or not (busy or any(self.wrong(step, phases, state))):
                     calm = self.reference or self.settled()
                     state = self.snapshot()
@@ -415,7 +414,7 @@ class Run:
         self.alarm("O1", judge.strangers(self.record))
         self.alarm("O9", judge.touched(self.foreign, self.snapshot()))
         if self.reference:
-            self.alarm("O2", judge.update_summary(self.reference.counts, judge.counts(self.record), self.plan.more))
+            self.alarm("O2", judge.update_summary(self.reference.counts, judge.counts(self.record)))
         if state["idle"]:
             self.alarm("harness", ["a fault never happened"])
 

@@ -15,9 +15,8 @@ class Plan:
     json_only: bool = False  # the proxy looks into watches
     page: int = 0  # objects on a page of a list
     patience: float = 150.0  # seconds for a step: others may need the machine, too
-    may_exit: bool = False  # the operator may end by itself and is started again
-    more: frozenset = frozenset()  # refs whose creates and deletes may differ
-    why: str = ""  # the reason for the last two
+    more: frozenset = frozenset()  # refs that may honestly be made or deleted more or less often (O2)
+    why: str = ""  # the reason for that
 
     @property
     def family(self):
@@ -268,4 +267,7 @@ EXPLAINED = [
 
 
 def explanation(plan, alarm):
+    """Why an alarm is no defect; None: it may be one."""
+    if alarm.startswith("O2: ") and alarm.removeprefix("O2: ").partition(":")[0] in plan.more:
+        return plan.why
     return next((why for p, a, why in EXPLAINED if re.search(p, plan.name) and re.search(a, alarm)), None)

@@ -72,7 +72,8 @@ func (p *Proxy) pick(t Target, afterwards, effective bool) *Rule {
 	return pick(p.rules, t, afterwards, effective)
 }
 
-// pass waits while everything is stopped. False: the client is gone.
+// pass says whether a request may go on. One that comes while everything is stopped never does: it
+// waits until its client is gone or the gate is opened, which is done when the client is dead.
 func (p *Proxy) pass(ctx context.Context) bool {
 	p.mutex.Lock()
 	gate := p.gate
@@ -80,9 +81,13 @@ func (p *Proxy) pass(ctx context.Context) bool {
 	select {
 	case <-gate:
 		return true
-	case <-ctx.Done():
-		return false
+	default:
 	}
+	select {
+	case <-gate:
+	case <-ctx.Done():
+	}
+	return false
 }
 
 func (p *Proxy) stop() {
