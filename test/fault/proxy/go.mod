@@ -1,0 +1,3 @@
+module cadre.test/fault/proxy
+
+go 1.26.0
