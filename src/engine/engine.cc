@@ -38,7 +38,8 @@ struct Engine::Entry {
 
   std::string uid;
   std::vector<Read> reads;
-  std::set<Ref> strangers;  // whose name we want; watched until that is settled
+  // Objects whose names we want, looked at until that is settled; whether by a watch of their own.
+  std::map<Ref, bool> strangers;
   std::map<Ref, Failure> failures;
   std::map<Ref, Accepted> accepted;
   std::vector<std::shared_ptr<Trial>> trials;
@@ -194,7 +195,7 @@ void Engine::forget(const Ref& ref) {
   if (found == entries_.end()) return;
   subscribe(ref, std::vector<Read>());
   Entry& entry = found->second;
-  for (const Ref& stranger : entry.strangers)
+  for (const auto& [stranger, alone] : entry.strangers)
     unsubscribe(ref, {.what = Read::What::Object, .ref = stranger});
   in_flight_ -= entry.trials.size();
   if (entry.running) --running_;
@@ -387,9 +388,9 @@ void Engine::settle(const Ref& ref, const json::Value& object, Plan& plan,
   std::erase_if(entry.failures, [&](const auto& failure) {
     return failure.first != ref && !concerned.contains(failure.first);
   });
-  std::erase_if(entry.strangers, [&](const Ref& stranger) {
-    bool settled = !concerned.contains(stranger);
-    if (settled) unsubscribe(ref, {.what = Read::What::Object, .ref = stranger});
+  std::erase_if(entry.strangers, [&](const auto& stranger) {
+    bool settled = !concerned.contains(stranger.first);
+    if (settled) unsubscribe(ref, {.what = Read::What::Object, .ref = stranger.first});
     return settled;
   });
 
@@ -401,8 +402,12 @@ void Engine::settle(const Ref& ref, const json::Value& object, Plan& plan,
           entry.failures.try_emplace(write.ref, Backoff(options_.backoff, random_)).first->second;
       seen.reason = "NameConflict";
       seen.message = write.why;
-    } else if (write.op == Write::Op::Create && entry.strangers.contains(write.ref) &&
-               picture_.watchAlone(write.ref) == State::NotYet) {
+      // Nothing else tells when it goes: it may be among what we see, with an owner that is gone.
+      if (entry.strangers.try_emplace(write.ref, false).second)
+        subscribe(ref, Read{.what = Read::What::Object, .ref = write.ref});
+    } else if (auto stranger = entry.strangers.find(write.ref);
+               write.op == Write::Op::Create && stranger != entry.strangers.end() &&
+               stranger->second && picture_.watchAlone(write.ref) == State::NotYet) {
       waiting_.insert(ref);
     } else if (failure != entry.failures.end() && failure->second.retry_at > now) {
       queue_.addAfter(ref, failure->second.retry_at - now);  // another run may have taken its timer
@@ -576,7 +581,7 @@ void Engine::sendCreate(const std::shared_ptr<Trial>& trial) {
         // It is there, but not among what we see: it lost our label, is someone else's, or is newer
         // than our watch. To be looked at by itself.
         const Ref& child = trial->write.ref;
-        entries_.at(trial->owner).strangers.insert(child);
+        entries_.at(trial->owner).strangers[child] = true;
         subscribe(trial->owner, Read{.what = Read::What::Object, .ref = child});
         entries_.at(trial->owner).again = true;
         ended(trial);

@@ -476,6 +476,28 @@ TEST(Engine, CountsUnderTheNamesThatDashboardsKnow) {
                           R"(cadre_writes_total{kind="Lamp",op="status"} 1)"));
 }
 
+// The children of an object that was deleted and made anew may still be there, as the old one's.
+TEST(Engine, ANameThatIsTakenIsLookedAtAgainWhenItIsFree) {
+  Fixture f;
+  f.plan = [](const json::Value&, World& world) {
+    Plan plan = withMaps({"a"});
+    plan.condition("Ready", world.troubles().empty(), "NameConflict");
+    return plan;
+  };
+  f.start();
+  json::Value old = object("a", 5, R"({"metadata":{
+      "labels":{"app.kubernetes.io/managed-by":"cadre","cadre.dev/owner-uid":"uid-old"},
+      "ownerReferences":[{"apiVersion":"test/v1","kind":"Lamp","name":"desk","uid":"uid-old",
+                          "controller":true}]}})");
+  f.sync({object("desk", 10)}, {old});
+  EXPECT_THAT(f.said(), ElementsAre("PATCH lamps/desk/status"));
+  EXPECT_THAT(f.last().request.body, HasSubstr(R"("status":"False")"));
+  f.accept(f.last());
+  old.make("metadata").make("resourceVersion") = "200";
+  f.tell(kConfigMaps, "DELETED", old);
+  EXPECT_THAT(f.said(), ElementsAre("POST configmaps"));
+}
+
 // Somebody edits an object (version 101) just before our status is written (version 102). The watch
 // may tell of both, of one or of none before the answer comes.
 TEST(Engine, AnEditJustBeforeAStatusWriteIsLookedAt) {

@@ -32,9 +32,13 @@ Result<> ask(net::Loop& loop, kube::Client& client, const json::Value& input, Qu
   question.client = std::make_unique<wire::McpClient>(loop, *question.http,
                                                       wire::McpOptions{.url = std::move(url)});
   question.pending =
-      question.client->listTools([done = std::move(done)](Result<wire::McpToolList> listed) {
+      question.client->listTools([done = std::move(done), through = !client.config().in_cluster](
+                                     Result<wire::McpToolList> listed) {
         if (!listed) {
           Error error = listed.error();
+          // It is the API server that refuses, before it passes anything on.
+          if (through && (error.code == Code::Forbidden || error.code == Code::Unauthenticated))
+            error.reason = wire::kMcpUnreachable;
           error.message = format("{}: {}", error.reason, error.message);
           return done(std::move(error));
         }

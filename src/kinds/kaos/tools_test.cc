@@ -32,9 +32,11 @@ void speak(net::ServerRequest& request) {
 struct Asked {
   net::Loop loop;
   std::vector<std::string> targets;
+  bool refuses = false;
   std::unique_ptr<net::HttpServer> server =
       *net::HttpServer::listen(loop, {}, [this](std::shared_ptr<net::ServerRequest> request) {
         targets.push_back(request->target);
+        if (refuses) return request->respond(403, {}, "no");
         speak(*request);
       });
   std::string url() const { return format("http://127.0.0.1:{}", server->port()); }
@@ -68,6 +70,16 @@ TEST(Tools, FromOutsideAreAskedThroughTheApiServer) {
   EXPECT_EQ(*names, json::Value(json::Array{"reverse", "echo"}));
   EXPECT_THAT(a.targets,
               testing::Each("/api/v1/namespaces/shop/services/http:mcpserver-x:8000/proxy/mcp"));
+}
+
+TEST(Tools, WhoMayNotPassTheApiServerDoesNotReachThem) {
+  for (bool in_cluster : {true, false}) {
+    Asked a;
+    a.refuses = true;
+    auto names = a.ask(in_cluster, a.url());
+    ASSERT_FALSE(names);
+    EXPECT_THAT(names.error().text(), HasSubstr(in_cluster ? "ProtocolError: " : "Unreachable: "));
+  }
 }
 
 TEST(Tools, ErrorsBeginWithTheirReason) {
