@@ -110,7 +110,10 @@ class Engine final : private Source {
                                     const std::string& value) override {
     return picture_.keys(resource, index.name, value);
   }
-  Fact observe(const Observation& observation) override { return observer_.ask(observation); }
+  // One of several programs is enough to look.
+  Fact observe(const Observation& observation) override {
+    return leads_ ? observer_.ask(observation) : Fact{};
+  }
   bool admits(const Ref& who, const Turn& turn) override { return slots_.admits(who, turn); }
   Fact outcome(const Ref& who, const std::string& id) override { return acts_.outcome(who, id); }
 

@@ -50,7 +50,7 @@ STEPS = {
     "create": ([("create", ref, content) for ref, content in OBJECTS.items()], ALL_READY),
     "edit": ([
         ("merge", "secrets/creds", secret("second")),
-        ("merge", "modelapis/llm", {"spec": {"proxyConfig": {"models": ["a", "c"]}, "replicas": 2}}),
+        ("merge", "modelapis/llm", {"spec": {"proxyConfig": {"models": ["a", "c"]}}}),
         ("merge", "modelapis/local", {"spec": {"mode": "Proxy", "hostedConfig": None,
                                                "proxyConfig": {"models": ["smollm2:135m"]}}}),
         ("merge", "mcpservers/echo", {"spec": {"config": {"tools": {"fromString": LARGE}}}}),
@@ -66,7 +66,7 @@ STEPS = {
              dict(ALL_READY, **{"agents/boss": "Waiting"})),  # the peer is not exposed
     "back": ([
         ("merge", "secrets/creds", secret("first")),
-        ("merge", "modelapis/llm", {"spec": {"proxyConfig": {"models": ["a", "b/*"]}, "replicas": None}}),
+        ("merge", "modelapis/llm", {"spec": {"proxyConfig": {"models": ["a", "b/*"]}}}),
         ("merge", "modelapis/local", {"spec": {"mode": "Hosted", "proxyConfig": None,
                                                "hostedConfig": {"model": "smollm2:135m"}}}),
         ("merge", "mcpservers/echo", ECHO),

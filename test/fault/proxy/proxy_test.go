@@ -22,6 +22,7 @@ func TestTargets(t *testing.T) {
 		{"PATCH", "/apis/kaos.tools/v1alpha1/namespaces/a/agents/b/status", "patch/a/agents/b/status"},
 		{"DELETE", "/api/v1/namespaces/a/services/s", "delete/a/services/s/"},
 		{"DELETE", "/api/v1/namespaces/a/services", "deletecollection/a/services//"},
+		{"POST", "/api/v1/namespaces/a/services/http:s:80/proxy/mcp", "proxy/a/services/http:s:80/proxy/mcp"},
 	} {
 		got := targetOf(httptest.NewRequest(c.method, c.url, nil))
 		if text := strings.Join([]string{got.Verb, got.Namespace, got.Resource, got.Name, got.Subresource}, "/"); text != c.want {

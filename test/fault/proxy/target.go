@@ -55,6 +55,10 @@ func targetOf(r *http.Request) Target {
 	}
 	query := r.URL.Query()
 	watch := query.Get("watch")
+	if strings.HasPrefix(t.Subresource, "proxy") {
+		t.Verb = "proxy" // passed on to a Service: no object is read or written
+		return t
+	}
 	switch r.Method {
 	case http.MethodPost:
 		t.Verb = "create"
