@@ -13,6 +13,8 @@ namespace cadre::engine {
 namespace {
 
 constexpr std::size_t kMaxTelling = 100;  // events at a time; more are dropped, as everywhere
+constexpr int kMostInVain = 16;
+constexpr Duration kLookAgain = 100ms;
 constexpr std::string_view kReplicasManager = "cadre-replicas";
 const kube::Resource kEvents{"", "v1", "events", "Event"};
 
@@ -91,16 +93,7 @@ Engine::Engine(kube::Client& client, Random& random, EngineOptions options)
                 }),
       acts_(client.scheduler(), random, std::move(options_.acts),
             [this](const Ref& who) { queue_.add(who); }),
-      queue_(
-          client.scheduler(),
-          [this] {
-            if (std::exchange(work_queued_, true)) return;
-            working_ = client_.scheduler().after(0s, [this] {
-              work_queued_ = false;
-              work();
-            });
-          },
-          makeMeters()) {
+      queue_(client.scheduler(), [this] { wakeUp(); }, makeMeters()) {
   for (const Served& kind : options_.kinds) {
     served_[kind.resource] = &kind;
     picture_.know({.resource = kind.resource, .which = Scope::Which::All, .indexes = kind.indexes},
@@ -214,6 +207,17 @@ void Engine::stateChanged(const kube::Resource& resource) {
   for (const Ref& ref : std::exchange(waiting_, {})) queue_.add(ref, Queue::Rank::First);
   if (auto readers = kind_readers_.find(resource); readers != kind_readers_.end())
     for (const Ref& reader : readers->second) queue_.add(reader);
+  in_vain_ = 0;
+  if (queue_.depth() > 0) wakeUp();
+}
+
+// Not from inside of what calls.
+void Engine::wakeUp() {
+  if (std::exchange(work_queued_, true)) return;
+  working_ = client_.scheduler().after(0s, [this] {
+    work_queued_ = false;
+    work();
+  });
 }
 
 void Engine::subscribe(const Ref& ref, std::vector<Read> reads) {
@@ -279,7 +283,14 @@ void Engine::unsubscribe(const Ref& ref, const Read& read) {
 // ---- Plans
 
 void Engine::work() {
+  if (!picture_.childrenKnown()) return;  // nothing could be done
   while (in_flight_ < options_.writes_in_flight) {
+    // All of them look at the same, and it is not known yet: the rest would look in vain.
+    if (in_vain_ >= kMostInVain) {
+      in_vain_ = 0;
+      working_ = client_.scheduler().after(kLookAgain, [this] { work(); });
+      return;
+    }
     auto ref = queue_.take();
     if (!ref) return;
     run(*ref);
@@ -304,8 +315,10 @@ void Engine::run(const Ref& ref) {
   if (entry.due) queue_.addAfter(ref, *world.dueTime() - client_.scheduler().clock().now());
   if (!world.complete() || !picture_.childrenKnown()) {
     waiting_.insert(ref);
+    ++in_vain_;
     return done(ref, Meter::Outcome::Requeue);
   }
+  in_vain_ = 0;
   waiting_.erase(ref);
   if (!leads_) return done(ref);
   wake(slots_.ask(ref, world.turns()));

@@ -127,6 +127,7 @@ class Engine final : private Source {
   void unsubscribe(const Ref& ref, const Read& read);
   void forget(const Ref& ref);
 
+  void wakeUp();
   void work();
   void run(const Ref& ref);
   Result<Plan> planOf(const Ref& ref, const json::Value& object, World& world);
@@ -178,6 +179,7 @@ class Engine final : private Source {
   Queue queue_;
   Pending working_;
   bool work_queued_ = false;
+  int in_vain_ = 0;  // runs one after the other that looked at something not known yet
   bool leads_ = false;
   std::size_t running_ = 0;                                 // entries with writes under way
   std::size_t in_flight_ = 0;                               // writes

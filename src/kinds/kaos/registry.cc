@@ -73,12 +73,23 @@ Result<Runtime> parseEntry(const json::Value& entry, std::optional<Runtime> base
   return runtime;
 }
 
+// All plans look at the same text.
+const Result<std::vector<json::Document>>& parsedRegistry(const std::string& text) {
+  struct Memory {
+    std::string text;
+    Result<std::vector<json::Document>> documents = std::vector<json::Document>();
+  };
+  thread_local Memory memory;
+  if (memory.text != text) memory = {text, json::parseYaml(text, kRegistryKey)};
+  return memory.documents;
+}
+
 }  // namespace
 
 Result<Runtime> findRuntime(const Settings& settings, const std::string& registry_yaml,
                             const std::string& name) {
   std::optional<Runtime> base = builtIn(settings, name);
-  auto documents = json::parseYaml(registry_yaml, kRegistryKey);
+  const auto& documents = parsedRegistry(registry_yaml);
   if (!documents) {
     if (base) return *base;  // a broken text spoils only what is in it
     return Error{.code = Code::InvalidArgument,
