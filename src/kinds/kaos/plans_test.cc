@@ -1,5 +1,9 @@
-// Plans as tables: objects in, objects out. Each case is a file in testdata: the world, the
-// object's name, and what the plan must return.
+// Plans as tables: objects in, objects out. A case is a document of a file in test/kaos/plans:
+//   title, settings, facts, troubles     what holds beside the objects
+//   world, object                        what exists; names stand for objects of the file's `given`
+//   expect                               what the plan must return, as `differences` compares
+//   same, rolls, stays                   patches of the case that give the same children, other
+//                                        pods, the same pods
 #include "kinds/kaos/plans.h"
 
 #include <filesystem>
@@ -12,7 +16,10 @@
 #include "base/format.h"
 #include "engine/reconcile.h"
 #include "json/diff.h"
+#include "json/patch.h"
+#include "json/write.h"
 #include "json/yaml.h"
+#include "kube/testing/large.h"
 #include "kube/testing/schema_table.h"
 #include "kube/validate.h"
 
@@ -79,6 +86,8 @@ json::Value shown(const engine::Plan& plan) {
   for (const engine::Child& child : plan.children) {
     json::Value object = child.object;
     object.make("kind") = child.resource.kind;
+    if (child.keep == engine::Child::Keep::Once) object.make("once") = true;
+    if (child.wave != 0) object.make("wave") = child.wave;
     children.push_back(std::move(object));
   }
   if (!children.empty()) result.make("children") = std::move(children);
@@ -89,33 +98,55 @@ json::Value shown(const engine::Plan& plan) {
     conditions.make(condition.type) =
         format("{} {}{}{}", kube::conditionStatusName(condition.status), condition.reason,
                condition.message.empty() ? "" : ": ", condition.message);
+  for (const std::string& finalizer : plan.foreign_finalizers)
+    result.make("finalizersRemoved").makeArray().push_back(finalizer);
   for (const engine::Event& event : plan.events)
     result.make("events").makeArray().push_back(format("{}: {}", event.reason, event.message));
   return result;
 }
 
-// Whether everything that is expected is there: maps may have more, lists are the same, and a text
-// that ends in "..." is the beginning of what is there.
-void compare(const json::Value& expected, const json::Value& actual, const std::string& path) {
-  if (expected.isObject()) {
+// What is expected and is not so. Maps may have more, lists are the same, and a text that ends in
+// "..." is the beginning of what is there. "$absent" is not there; {$has: [...]} is a list that has
+// these among others, {$lacks: [...]} one that has none of them.
+std::vector<std::string> differences(const json::Value& expected, const json::Value& actual,
+                                     const std::string& path) {
+  std::vector<std::string> out;
+  auto add = [&](std::vector<std::string> more) {
+    out.insert(out.end(), more.begin(), more.end());
+  };
+  auto among = [&](const json::Value& one) {
+    return std::any_of(actual.array().begin(), actual.array().end(),
+                       [&](const json::Value& it) { return differences(one, it, "").empty(); });
+  };
+  auto is = [&](std::string_view what) {
+    out.push_back(format("{} {}: {}", path, what, json::writeYaml(actual)));
+  };
+  if (!expected["$has"].isNull() || !expected["$lacks"].isNull()) {
+    for (const json::Value& one : expected["$has"].array())
+      if (!among(one)) is(format("has no {} in it", json::write(one)));
+    for (const json::Value& one : expected["$lacks"].array())
+      if (among(one)) is(format("has {} in it", json::write(one)));
+  } else if (expected.isObject()) {
+    if (!actual.isObject()) is("is no map");
     for (const auto& [key, value] : expected.object()) {
       if (value.isString() && value.string() == "$absent") {
-        EXPECT_TRUE(actual[key].isNull()) << path << "." << key << " is there";
+        if (!actual[key].isNull()) out.push_back(format("{}.{} is there", path, key));
       } else {
-        compare(value, actual[key], format("{}.{}", path, key));
+        add(differences(value, actual[key], format("{}.{}", path, key)));
       }
     }
   } else if (expected.isArray()) {
-    ASSERT_EQ(expected.array().size(), actual.array().size())
-        << path << ": " << json::writeYaml(actual);
-    for (std::size_t i = 0; i < expected.array().size(); ++i)
-      compare(expected.at(i), actual.at(i), format("{}[{}]", path, i));
+    if (expected.array().size() != actual.array().size())
+      is(format("has {} elements, not {}", actual.array().size(), expected.array().size()));
+    for (std::size_t i = 0; out.empty() && i < expected.array().size(); ++i)
+      add(differences(expected.at(i), actual.at(i), format("{}[{}]", path, i)));
   } else if (expected.isString() && expected.string().ends_with("...")) {
-    std::string begin = expected.string().substr(0, expected.string().size() - 3);
-    EXPECT_TRUE(actual.string().starts_with(begin)) << path << ": " << json::writeYaml(actual);
-  } else {
-    EXPECT_EQ(expected, actual) << path << ": " << json::writeYaml(actual);
+    if (!actual.string().starts_with(expected.string().substr(0, expected.string().size() - 3)))
+      is(format("does not begin with {}", expected.string()));
+  } else if (expected != actual) {
+    is(format("is not {}", json::write(expected)));
   }
+  return out;
 }
 
 Settings settingsFrom(const json::Value& given) {
@@ -128,40 +159,80 @@ Settings settingsFrom(const json::Value& given) {
   return settings;
 }
 
-void runCase(const json::Value& test) {
-  ListSource source;
-  source.gateway_api = !test["settings"]["gatewayApiMissing"].boolean();
-  Settings settings = settingsFrom(test["settings"]);
-  for (const auto& [what, fact] : test["facts"].object())
-    source.facts[what] = {
-        .known = !fact["value"].isNull(), .value = fact["value"], .error = fact["error"].string()};
-  std::vector<json::Value> objects = test["world"].array();
-  objects.push_back(test["object"]);
-  for (json::Value& object : objects) {
-    if (object["metadata"]["namespace"].isNull()) object.make("metadata").make("namespace") = "ns";
-    if (object["metadata"]["uid"].isNull())
-      object.make("metadata").make("uid") = std::string(kube::name(object));
-    object.make("metadata").make("generation") = 1;
-    object.make("metadata").make("resourceVersion") = "1";
-    if (object["apiVersion"].isNull()) object.make("apiVersion") = resourceOf(object).apiVersion();
-    if (resourceOf(object).group == "kaos.tools")
-      object = kube::withDefaults(kindOf(object), object);
-    source.objects.emplace_back(engine::Ref{resourceOf(object), kube::ObjectKey::of(object)},
-                                object);
+// A case of a table, ready to be planned. `given`: objects that its world names.
+struct Case {
+  Case(const json::Value& test, const json::Value& given)
+      : settings(settingsFrom(test["settings"])) {
+    source.gateway_api = !test["settings"]["gatewayApiMissing"].boolean();
+    for (const auto& [what, fact] : test["facts"].object())
+      source.facts[what] = {.known = !fact["value"].isNull(),
+                            .value = fact["value"],
+                            .error = fact["error"].string()};
+    for (const json::Value& one : test["world"].array())
+      add(one.isString() ? given[one.string()] : one);
+    add(test["object"]);
+    for (const json::Value& trouble : test["troubles"].array())
+      troubles.push_back({{}, trouble["reason"].string(), trouble["message"].string()});
   }
-  const json::Value& object = objects.back();
+
+  const json::Value& object() const { return source.objects.back().second; }
+  json::Value plan(Duration later = 0s) {
+    engine::World world(source, FakeClock().now() + later, troubles);
+    return shown(planOf(object(), world, settings));
+  }
+
+  ListSource source;
+  Settings settings;
   std::vector<engine::Trouble> troubles;
-  for (const json::Value& trouble : test["troubles"].array())
-    troubles.push_back({{}, trouble["reason"].string(), trouble["message"].string()});
-  FakeClock clock;
-  engine::World world(source, clock.now(), troubles);
-  json::Value plan = shown(planOf(object, world, settings));
-  compare(test["expect"], plan, "plan");
+
+ private:
+  void add(json::Value object) {
+    json::Value& metadata = object.make("metadata");
+    if (metadata["namespace"].isNull()) metadata.make("namespace") = "ns";
+    if (metadata["uid"].isNull()) metadata.make("uid") = std::string(kube::name(object));
+    if (metadata["generation"].isNull()) metadata.make("generation") = 1;
+    metadata.make("resourceVersion") = "1";
+    const kube::Resource& resource = resourceOf(object);
+    object.make("apiVersion") = resource.apiVersion();
+    if (resource.group == "kaos.tools") object = kube::withDefaults(kindOf(object), object);
+    source.objects.emplace_back(engine::Ref{resource, kube::ObjectKey::of(object)}, object);
+  }
+};
+
+const json::Value& podHash(const json::Value& plan) {
+  static const json::Value kNone;
+  for (const json::Value& child : plan["children"].array())
+    if (child["kind"].string() == "Deployment")
+      return child["spec"]["template"]["metadata"]["annotations"]["kaos.tools/pod-spec-hash"];
+  return kNone;
+}
+
+void runCase(const json::Value& test, const json::Value& given) {
+  for (const auto& [key, value] : test.object())
+    EXPECT_THAT((std::vector<std::string>{"title", "settings", "facts", "troubles", "world",
+                                          "object", "expect", "same", "rolls", "stays"}),
+                testing::Contains(key));
+  Case one(test, given);
+  json::Value plan = one.plan();
+  EXPECT_THAT(differences(test["expect"], plan, "plan"), testing::IsEmpty());
 
   // The same input gives the same output, whenever it is.
-  engine::World later(source, clock.now() + 1000h, troubles);
-  EXPECT_EQ(shown(planOf(object, later, settings)), plan)
-      << json::formatDiff(json::diff(plan, shown(planOf(object, later, settings))));
+  EXPECT_EQ(one.plan(1000h), plan) << json::formatDiff(json::diff(plan, one.plan(1000h)));
+
+  // The case with something else in it: the same children, other pods, or the same pods.
+  auto children = [&](const json::Value& change) {
+    json::Value all = Case(json::applyMergePatch(test, change), given).plan();
+    EXPECT_FALSE(podHash(all).isNull()) << json::write(change) << json::writeYaml(all);
+    return all;
+  };
+  for (const json::Value& change : test["same"].array())
+    EXPECT_EQ(children(change)["children"], plan["children"])
+        << json::write(change)
+        << json::formatDiff(json::diff(plan["children"], children(change)["children"]));
+  for (const json::Value& change : test["rolls"].array())
+    EXPECT_NE(podHash(children(change)), podHash(plan)) << json::write(change);
+  for (const json::Value& change : test["stays"].array())
+    EXPECT_EQ(podHash(children(change)), podHash(plan)) << json::write(change);
 }
 
 class KaosPlan : public testing::TestWithParam<fs::path> {};
@@ -173,10 +244,12 @@ TEST_P(KaosPlan, Holds) {
   auto cases = json::parseYaml(text.str(), GetParam().filename().string());
   ASSERT_TRUE(cases) << cases.error().text();
   ASSERT_FALSE(cases->empty());
-  for (const json::Document& one : *cases) {
+  const json::Value& given = cases->front().value["given"];
+  for (std::size_t i = given.isNull() ? 0 : 1; i < cases->size(); ++i) {
+    const json::Document& one = (*cases)[i];
     SCOPED_TRACE(
         format("{}:{}: {}", GetParam().filename().string(), one.line, one.value["title"].string()));
-    runCase(one.value);
+    runCase(kube::enlarged(one.value), given);
   }
 }
 
