@@ -30,7 +30,7 @@ class Shape {
       case kube::Form::Map:
         if (!value.isObject()) return wrong(path, "a map", value);
         for (const auto& [key, element] : value.object())
-          check(type.element(), element, join(path, key));
+          if (!isDirective(key, join(path, key))) check(type.element(), element, join(path, key));
         return;
       case kube::Form::Boolean:
         if (!value.isBool()) wrong(path, "true or false", value);
@@ -58,14 +58,30 @@ class Shape {
     if (!value.isObject()) return wrong(path, "an object", value);
     for (const auto& [name, member] : value.object()) {
       std::string at = join(path, name);
-      if (name.starts_with("$")) {
-        report_.forbidden(at, "directives of a strategic merge are not taken");
-      } else if (auto field = type.field(name)) {
+      if (isDirective(name, at)) continue;
+      if (auto field = type.field(name)) {
         check(field->type(), member, at);
+        checkKeys(*field, member, at);
       } else {
         report_.invalid(at, "no such field in a PodSpec");
       }
     }
+  }
+  // Lists are merged by a key of their elements: each needs it.
+  void checkKeys(const kube::Field& field, const json::Value& list, const std::string& path) {
+    std::string_view key = field.patchMergeKey();
+    if (!field.patchMerges() || key.empty()) return;
+    for (std::size_t i = 0; i < list.array().size(); ++i) {
+      const json::Value& element = list.at(i);
+      if (!element.isObject()) continue;
+      if (element[key].isNull() || (element[key].isString() && element[key].string().empty()))
+        report_.required(format("{}[{}].{}", path, i, key), "the list is merged by it");
+    }
+  }
+  bool isDirective(std::string_view name, const std::string& path) {
+    if (!name.starts_with("$")) return false;
+    report_.forbidden(path, "directives of a strategic merge are not taken");
+    return true;
   }
   static std::string join(const std::string& path, std::string_view name) {
     return path.empty() ? std::string(name) : format("{}.{}", path, name);
@@ -118,11 +134,8 @@ void checkPodSpec(const json::Value& self, kube::Report& report) {
   Shape(report).check(podSpecType(), self, "");
   for (std::string_view list : {"containers", "initContainers", "ephemeralContainers"}) {
     const json::Array& containers = self[list].array();
-    for (std::size_t i = 0; i < containers.size(); ++i) {
-      if (containers[i]["name"].string().empty())
-        report.required(format("{}[{}].name", list, i), "containers are merged by their names");
+    for (std::size_t i = 0; i < containers.size(); ++i)
       checkRequests(containers[i]["resources"], format("{}[{}].resources.", list, i), report);
-    }
   }
 }
 
@@ -221,11 +234,12 @@ Result<std::vector<std::string>> modelNames(std::string_view config_yaml) {
   return names;
 }
 
+bool isPattern(std::string_view model) { return model == "*" || model.ends_with("/*"); }
+
 bool matchesModels(const std::vector<std::string>& patterns, std::string_view model) {
   return std::any_of(patterns.begin(), patterns.end(), [&](std::string_view pattern) {
-    if (pattern == "*") return true;
-    if (pattern.ends_with("/*")) return model.starts_with(pattern.substr(0, pattern.size() - 1));
-    return model == pattern;
+    return isPattern(pattern) ? model.starts_with(pattern.substr(0, pattern.size() - 1))
+                              : model == pattern;
   });
 }
 

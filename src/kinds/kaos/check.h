@@ -25,7 +25,9 @@ void warnOfTwins(const json::Value& self, kube::Report& report);
 
 // The names in a LiteLLM configuration's model_list; or why there are none.
 Result<std::vector<std::string>> modelNames(std::string_view config_yaml);
-// Whether a model is served: "*" is all, "x/*" all that begin with "x/", everything else exact.
+// Whether it stands for several models: "*" for all, "x/*" for all that begin with "x/".
+bool isPattern(std::string_view model);
+// Whether a model is served: by a pattern, or by its own name.
 bool matchesModels(const std::vector<std::string>& patterns, std::string_view model);
 // "[a b]", as messages show lists.
 std::string inBrackets(const std::vector<std::string>& list);

@@ -327,10 +327,15 @@ void addOtel(EnvList& env, const TelemetrySettled& telemetry, const std::string&
   env.add("OTEL_SERVICE_NAME", name);
   env.add("OTEL_EXPORTER_OTLP_ENDPOINT", telemetry.endpoint);
   std::string attributes = format("service.namespace={},kaos.resource.name={}", ns, name);
-  for (const EnvVar& variable : user)
-    if (variable.name == "OTEL_RESOURCE_ATTRIBUTES" && variable.value)
-      attributes += "," + *variable.value;
-  env.addWiring("OTEL_RESOURCE_ATTRIBUTES", attributes);
+  auto theirs = std::find_if(user.begin(), user.end(), [](const EnvVar& variable) {
+    return variable.name == "OTEL_RESOURCE_ATTRIBUTES";
+  });
+  if (theirs == user.end() || !theirs->value_from.isNull()) {
+    env.add("OTEL_RESOURCE_ATTRIBUTES", attributes);
+  } else {
+    if (!theirs->value.value_or("").empty()) attributes += "," + *theirs->value;
+    env.addJoined("OTEL_RESOURCE_ATTRIBUTES", attributes);
+  }
   env.add("OTEL_PYTHON_FASTAPI_EXCLUDED_URLS", "/health,/ready");
 }
 

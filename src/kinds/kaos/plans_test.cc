@@ -114,18 +114,22 @@ std::vector<std::string> differences(const json::Value& expected, const json::Va
   auto add = [&](std::vector<std::string> more) {
     out.insert(out.end(), more.begin(), more.end());
   };
-  auto among = [&](const json::Value& one) {
-    return std::any_of(actual.array().begin(), actual.array().end(),
-                       [&](const json::Value& it) { return differences(one, it, "").empty(); });
+  // What keeps the nearest element from being this one; nothing: it is there.
+  auto nearest = [&](const json::Value& one) {
+    std::vector<std::string> least{format("{} is empty", path)};
+    for (std::size_t i = 0; i < actual.array().size(); ++i)
+      if (auto found = differences(one, actual.at(i), format("{}[{}]", path, i));
+          i == 0 || found.size() < least.size())
+        least = std::move(found);
+    return least;
   };
   auto is = [&](std::string_view what) {
     out.push_back(format("{} {}: {}", path, what, json::writeYaml(actual)));
   };
   if (!expected["$has"].isNull() || !expected["$lacks"].isNull()) {
-    for (const json::Value& one : expected["$has"].array())
-      if (!among(one)) is(format("has no {} in it", json::write(one)));
+    for (const json::Value& one : expected["$has"].array()) add(nearest(one));
     for (const json::Value& one : expected["$lacks"].array())
-      if (among(one)) is(format("has {} in it", json::write(one)));
+      if (nearest(one).empty()) is(format("has {} in it", json::write(one)));
   } else if (expected.isObject()) {
     if (!actual.isObject()) is("is no map");
     for (const auto& [key, value] : expected.object()) {

@@ -135,6 +135,33 @@ Subject mcpServerSubject(const std::string& ns, const std::string& name) {
 
 // ---- The pod
 
+namespace {
+
+// Nulls count as absent: typed clients write them for what they do not mean.
+json::Value withoutNulls(const json::Value& value) {
+  if (value.isArray()) {
+    json::Array list;
+    for (const json::Value& element : value.array())
+      if (!element.isNull()) list.push_back(withoutNulls(element));
+    return list;
+  }
+  if (!value.isObject()) return value;
+  json::Object object;
+  for (const auto& [name, member] : value.object())
+    if (!member.isNull()) object.set(name, withoutNulls(member));
+  return object;
+}
+
+// Of what it is merged into, nothing stays that is not named here.
+void retainOnly(json::Value& element) {
+  if (!element.isObject()) return;
+  json::Array names;
+  for (const auto& [name, member] : element.object()) names.emplace_back(name);
+  element.make("$retainKeys") = std::move(names);
+}
+
+}  // namespace
+
 Result<json::Value> podSpec(PodParts parts, const CommonSpec& spec, const json::Value& resources) {
   json::Value container = std::move(parts.container);
   container.make("imagePullPolicy") = "IfNotPresent";
@@ -146,7 +173,7 @@ Result<json::Value> podSpec(PodParts parts, const CommonSpec& spec, const json::
     init.make("imagePullPolicy") = "IfNotPresent";
     if (init["securityContext"].isNull()) init.make("securityContext") = security;
   }
-  if (!parts.env.has("HOME")) parts.env.add("HOME", parts.home);
+  if (!parts.env.generates("HOME")) parts.env.add("HOME", parts.home);
   container.make("env") = parts.env.finish();
 
   parts.mounts.set("/tmp", json::Object{{"name", "tmp"}});
@@ -184,20 +211,20 @@ Result<json::Value> podSpec(PodParts parts, const CommonSpec& spec, const json::
                    {"containers", json::Array{std::move(container)}},
                    {"volumes", std::move(parts.volumes)}};
   if (!parts.init_containers.empty()) pod.make("initContainers") = std::move(parts.init_containers);
-  bool token =
-      !parts.service_account.empty() || !spec.pod_spec["serviceAccountName"].string().empty();
+  bool token = !parts.service_account.empty() ||
+               !spec.pod_spec["serviceAccountName"].string().empty() ||
+               !spec.pod_spec["serviceAccount"].string().empty();
   if (!parts.service_account.empty()) pod.make("serviceAccountName") = parts.service_account;
   pod.make("automountServiceAccountToken") = token;
   if (!spec.pod_spec.isObject()) return pod;
 
-  // Nulls count as absent: typed clients write them for what they do not mean.
-  json::Value over = spec.pod_spec;
-  std::vector<std::string> nulls;
-  for (const auto& [name, value] : over.object())
-    if (value.isNull()) nulls.push_back(name);
-  for (const std::string& name : nulls) over.makeObject().erase(name);
-  return kube::strategicMerge(kube::Type::of("", "v1", "Pod").field("spec")->type(), std::move(pod),
-                              over);
+  const kube::Type type = kube::Type::of("", "v1", "Pod").field("spec")->type();
+  json::Value over = withoutNulls(spec.pod_spec);
+  // A volume or claim has one source: another one takes its place.
+  for (std::string_view list : {"volumes", "resourceClaims"})
+    if (over[list].isArray())
+      for (json::Value& element : over.make(list).makeArray()) retainOnly(element);
+  return kube::strategicMerge(type, std::move(pod), over);
 }
 
 bool Inputs::look(engine::World& world, const std::string& ns, bool secret, const std::string& name,
@@ -323,7 +350,7 @@ void addRoute(engine::Plan& plan, engine::World& world, const Subject& subject,
                           "the cluster has no HTTPRoute: install the Gateway API's CRDs");
   json::Value wanted = httpRoute(subject, settings, route, usual_timeout);
   kube::ObjectKey key = kube::ObjectKey::of(wanted);
-  plan.child(kHttpRoutes, std::move(wanted));
+  if (!plan.hold) plan.child(kHttpRoutes, std::move(wanted));
   const json::Value& parents = world.get(kHttpRoutes, key, {"parents", parentsView});
   for (const json::Value& parent : parents.array())
     if (const json::Value* accepted = conditionOf(parent, "Accepted");
@@ -431,7 +458,7 @@ void hold(engine::Plan& plan, engine::World& world, const Subject& subject,
 
 void refusePod(engine::Plan& plan, const Error& error) {
   std::erase_if(plan.conditions, [](const auto& one) { return one.type == "Accepted"; });
-  plan.condition("Accepted", false, "InvalidPodSpec", error.message);
+  plan.condition("Accepted", false, "InvalidPodSpec", "spec.podSpec: " + error.text());
 }
 
 void conclude(engine::Plan& plan, const std::vector<std::string>& gates) {

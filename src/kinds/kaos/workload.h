@@ -81,7 +81,7 @@ json::Value service(const Subject& subject);
 json::Value httpRoute(const Subject& subject, const Settings& settings,
                       const std::optional<GatewayRoute>& route, const std::string& usual_timeout);
 
-// Adds the route where the gateway is on, and its condition.
+// Adds the route where the gateway is on, unless the plan is on hold, and its condition.
 void addRoute(engine::Plan& plan, engine::World& world, const Subject& subject,
               const Settings& settings, const std::optional<GatewayRoute>& route,
               const std::string& usual_timeout);
