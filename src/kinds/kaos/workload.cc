@@ -49,7 +49,7 @@ json::Value troubleView(const json::Value& pod) {
       states.push_back(json::Object{{"name", status["name"]},
                                     {"waiting", status["state"]["waiting"]},
                                     {"running", !status["state"]["running"].isNull()},
-                                    {"exitCode", status["state"]["terminated"]["exitCode"]},
+                                    {"terminated", status["state"]["terminated"]},
                                     {"lastMessage", status["lastState"]["terminated"]["message"]}});
     view.set(list, std::move(states));
   }
@@ -87,6 +87,10 @@ std::optional<Reason> podTrouble(const std::vector<const json::Value*>& pods) {
           return Reason{pull ? "PullFailed" : "CrashLooping", format("{}: {}", where, detail)};
         if (waiting == "CreateContainerConfigError" || waiting == "CreateContainerError")
           return Reason{"PodsNotReady", format("{}: {}", where, detail)};
+        if (const json::Value& ended = state["terminated"];
+            pull && ended["exitCode"].integer() != 0)
+          return Reason{"PullFailed",
+                        format("{}: {}", where, std::string(trim(ended["message"].string())))};
         if (pull && state["running"].boolean())
           return Reason{"PullingModel", format("pod {} pulls the model", (*pod)["name"].string())};
       }
@@ -257,9 +261,10 @@ Inputs inputsOf(engine::World& world, const std::string& ns, const json::Value& 
         for (bool secret : {true, false}) {
           const json::Value& ref =
               variable["valueFrom"][secret ? "secretKeyRef" : "configMapKeyRef"];
-          if (!ref.isNull() && !(secret && ref["name"].string() == own))
-            inputs.look(world, ns, secret, ref["name"].string(), ref["key"].string(),
-                        ref["optional"].boolean());
+          if (ref.isNull()) continue;
+          bool ours = secret && !own.empty() && ref["name"].string() == own;
+          inputs.look(world, ns, secret, ref["name"].string(), ref["key"].string(),
+                      ours || ref["optional"].boolean());
         }
       for (const json::Value& source : container["envFrom"].array())
         for (bool secret : {true, false}) {

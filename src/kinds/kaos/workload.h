@@ -71,7 +71,7 @@ struct Inputs {
   bool look(engine::World& world, const std::string& ns, bool secret, const std::string& name,
             const std::string& key, bool optional);
 };
-// `own`: a Secret that we make ourselves.
+// `own`: a Secret that we make ourselves, and do not wait for.
 Inputs inputsOf(engine::World& world, const std::string& ns, const json::Value& pod_spec,
                 std::string_view own = {});
 
