@@ -192,10 +192,17 @@ void warnOfTwins(const json::Value& self, kube::Report& report) {
       {{"serverConfig", "model"}, {"hostedConfig", "model"}},
       {{"resources"}, {"container", "resources"}},
       {{"serverConfig", "resources"}, {"container", "resources"}},
-      {{"config", "toolsString"}, {"config", "tools", "fromString"}},
-      {{"config", "mcp"}, {"config", "tools", "fromPackage"}},
-      {{"toolsString"}, {"config", "toolsString"}},
-      {{"mcp"}, {"config", "mcp"}},
+  };
+  // Of these the first that is there counts.
+  static const std::vector<std::string_view> kSources[] = {
+      {"runtime"},
+      {"config", "tools", "fromString"},
+      {"config", "tools", "fromSecretKeyRef"},
+      {"config", "tools", "fromPackage"},
+      {"config", "toolsString"},
+      {"toolsString"},
+      {"config", "mcp"},
+      {"mcp"},
   };
   auto find = [&](const std::vector<std::string_view>& path) -> const json::Value& {
     const json::Value* at = &self["spec"];
@@ -207,9 +214,20 @@ void warnOfTwins(const json::Value& self, kube::Report& report) {
     for (std::string_view step : path) joined += format(".{}", step);
     return joined;
   };
+  auto warn = [&](const auto& older, const auto& newer) {
+    report.warn(text(older), format("is passed over: {} is set", text(newer)));
+  };
   for (const Twin& twin : kTwins)
-    if (!find(twin.older).isNull() && !find(twin.newer).isNull())
-      report.warn(text(twin.older), format("is passed over: {} is set", text(twin.newer)));
+    if (!find(twin.older).isNull() && !find(twin.newer).isNull()) warn(twin.older, twin.newer);
+  const std::vector<std::string_view>* source = nullptr;
+  for (const auto& path : kSources)
+    if (find(path).isNull()) {
+      continue;
+    } else if (source) {
+      warn(path, *source);
+    } else {
+      source = &path;
+    }
 }
 
 Result<std::vector<std::string>> modelNames(std::string_view config_yaml) {

@@ -4,6 +4,7 @@
 
 #include "base/format.h"
 #include "base/strings.h"
+#include "json/patch.h"
 #include "json/write.h"
 #include "kinds/kaos/check.h"
 #include "kube/names.h"
@@ -172,7 +173,9 @@ Result<json::Value> podSpec(PodParts parts, const CommonSpec& spec, const json::
   json::Value security = json::Object{{"allowPrivilegeEscalation", false},
                                       {"readOnlyRootFilesystem", parts.read_only_root},
                                       {"capabilities", json::Object{{"drop", json::Array{"ALL"}}}}};
-  container.make("securityContext") = security;
+  // Generated, and what the container itself has of it.
+  json::Value& own = container.make("securityContext");
+  own = json::applyMergePatch(security, own.isNull() ? json::Object{} : own);
   for (json::Value& init : parts.init_containers) {
     init.make("imagePullPolicy") = "IfNotPresent";
     if (init["securityContext"].isNull()) init.make("securityContext") = security;
@@ -215,7 +218,7 @@ Result<json::Value> podSpec(PodParts parts, const CommonSpec& spec, const json::
                    {"containers", json::Array{std::move(container)}},
                    {"volumes", std::move(parts.volumes)}};
   if (!parts.init_containers.empty()) pod.make("initContainers") = std::move(parts.init_containers);
-  bool token = !parts.service_account.empty() ||
+  bool token = parts.token || !parts.service_account.empty() ||
                !spec.pod_spec["serviceAccountName"].string().empty() ||
                !spec.pod_spec["serviceAccount"].string().empty();
   if (!parts.service_account.empty()) pod.make("serviceAccountName") = parts.service_account;

@@ -48,6 +48,7 @@ struct PodParts {
   json::Object mounts = {};  // of the main container: path to {name, subPath, readOnly}
   bool read_only_root = true;
   std::string service_account = {};  // its token is mounted
+  bool token = false;                // also without an account of its own
   std::string home = "/tmp";
   std::vector<std::string> config_texts = {};  // what the pod reads at start, beside its spec
 };
