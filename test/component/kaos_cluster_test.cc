@@ -244,10 +244,18 @@ TEST_F(KaosClusterTest, AMasterKeyIsMadeOnceAndStays) {
   ASSERT_TRUE(becomes(kModelApis, "llm", "Ready"));
   std::string key = (*get(kSecrets, "modelapi-llm-key"))["data"]["master-key"].string();
   EXPECT_GT(key.size(), 60u);
+  EXPECT_EQ(kube::generation(*get(kDeployments, "modelapi-llm")), 1) << "the key comes first";
   patch(kModelApis, "llm", R"({"spec":{"proxyConfig":{"models":["a","b"]}}})");
   ASSERT_TRUE(
       eventually([&] { return kube::generation(*get(kDeployments, "modelapi-llm")) == 2; }));
   EXPECT_EQ((*get(kSecrets, "modelapi-llm-key"))["data"]["master-key"].string(), key);
+  // Who deletes it gets another one, and the pods learn of it once.
+  remove(kSecrets, "modelapi-llm-key");
+  ASSERT_TRUE(
+      eventually([&] { return kube::generation(*get(kDeployments, "modelapi-llm")) == 3; }));
+  EXPECT_NE((*get(kSecrets, "modelapi-llm-key"))["data"]["master-key"].string(), key);
+  ASSERT_TRUE(becomes(kModelApis, "llm", "Ready"));
+  EXPECT_EQ(kube::generation(*get(kDeployments, "modelapi-llm")), 3);
 }
 
 TEST_F(KaosClusterTest, QuietWhenConverged) {
