@@ -104,9 +104,23 @@ void checkRequests(const json::Value& resources, const std::string& path, kube::
   }
 }
 
+// Containers of ours, which may be named without an image.
+bool isGenerated(std::string_view container) {
+  for (std::string_view name :
+       {"agent", "model-api", "mcp-server", "pull-model", "install-bridge", "install"})
+    if (container == name) return true;
+  return false;
+}
+
 kube::Type podSpecType() { return kube::Type::of("", "v1", "Pod").field("spec")->type(); }
 
 }  // namespace
+
+// A schema counts characters.
+void checkInstructions(const json::Value& self, kube::Report& report) {
+  if (static_cast<std::int64_t>(self.string().size()) > kMaxInstructions)
+    report.invalid("", format("must be at most {} bytes", kMaxInstructions));
+}
 
 void checkEnvVar(const json::Value& self, kube::Report& report) {
   const std::string& name = self["name"].string();
@@ -134,8 +148,13 @@ void checkPodSpec(const json::Value& self, kube::Report& report) {
   Shape(report).check(podSpecType(), self, "");
   for (std::string_view list : {"containers", "initContainers", "ephemeralContainers"}) {
     const json::Array& containers = self[list].array();
-    for (std::size_t i = 0; i < containers.size(); ++i)
-      checkRequests(containers[i]["resources"], format("{}[{}].resources.", list, i), report);
+    for (std::size_t i = 0; i < containers.size(); ++i) {
+      const json::Value& container = containers[i];
+      if (!container["name"].string().empty() && !isGenerated(container["name"].string()) &&
+          container["image"].isNull())
+        report.required(format("{}[{}].image", list, i), "it is merged into no other container");
+      checkRequests(container["resources"], format("{}[{}].resources.", list, i), report);
+    }
   }
 }
 

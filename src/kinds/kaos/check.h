@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,9 @@ namespace cadre::kaos {
 
 // What CEL cannot say about the kinds: checked by `cadre validate`, the webhook and the operator.
 
+inline constexpr std::int64_t kMaxInstructions = 512 * 1024;  // bytes
+
+void checkInstructions(const json::Value& self, kube::Report& report);
 void checkEnvVar(const json::Value& self, kube::Report& report);
 void checkResources(const json::Value& self, kube::Report& report);
 void checkPodSpec(const json::Value& self, kube::Report& report);
