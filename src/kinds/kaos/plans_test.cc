@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include <gmock/gmock.h>
@@ -17,8 +18,10 @@
 #include "engine/reconcile.h"
 #include "json/diff.h"
 #include "json/patch.h"
+#include "json/random_value.h"
 #include "json/write.h"
 #include "json/yaml.h"
+#include "kube/names.h"
 #include "kube/testing/large.h"
 #include "kube/testing/schema_table.h"
 #include "kube/validate.h"
@@ -239,22 +242,37 @@ void runCase(const json::Value& test, const json::Value& given) {
     EXPECT_EQ(podHash(children(change)), podHash(plan)) << json::write(change);
 }
 
-class KaosPlan : public testing::TestWithParam<fs::path> {};
-
-TEST_P(KaosPlan, Holds) {
-  std::ifstream file(GetParam());
-  std::stringstream text;
-  text << file.rdbuf();
-  auto cases = json::parseYaml(text.str(), GetParam().filename().string());
-  ASSERT_TRUE(cases) << cases.error().text();
-  ASSERT_FALSE(cases->empty());
-  const json::Value& given = cases->front().value["given"];
-  for (std::size_t i = given.isNull() ? 0 : 1; i < cases->size(); ++i) {
-    const json::Document& one = (*cases)[i];
-    SCOPED_TRACE(
-        format("{}:{}: {}", GetParam().filename().string(), one.line, one.value["title"].string()));
-    runCase(kube::enlarged(one.value), given);
+// A file of cases, with the objects that their worlds name.
+struct Table {
+  explicit Table(const fs::path& path) {
+    std::ifstream file(path);
+    std::stringstream text;
+    text << file.rdbuf();
+    auto documents = json::parseYaml(text.str(), path.filename().string());
+    if (!documents || documents->empty()) {
+      ADD_FAILURE() << (documents ? path.string() + ": nothing there" : documents.error().text());
+      return;
+    }
+    cases = *std::move(documents);
+    given = cases.front().value["given"];
+    if (!given.isNull()) cases.erase(cases.begin());
   }
+
+  std::vector<json::Document> cases;
+  json::Value given;
+};
+
+// What the server would not take, or nobody could mean.
+void expectSound(const json::Value& child) {
+  EXPECT_EQ(kube::checkDnsLabel(child["metadata"]["name"].string()), std::nullopt);
+  const json::Value& pod = child["spec"]["template"]["spec"];
+  for (std::string_view list : {"initContainers", "containers"})
+    for (const json::Value& container : pod[list].array()) {
+      EXPECT_FALSE(container["image"].string().empty()) << json::write(container);
+      std::set<std::string> names;
+      for (const json::Value& variable : container["env"].array())
+        EXPECT_TRUE(names.insert(variable["name"].string()).second) << json::write(container);
+    }
 }
 
 std::vector<fs::path> files() {
@@ -262,6 +280,62 @@ std::vector<fs::path> files() {
   for (const auto& entry : fs::directory_iterator(CADRE_KAOS_CASES)) found.push_back(entry.path());
   std::sort(found.begin(), found.end());
   return found;
+}
+
+class KaosPlan : public testing::TestWithParam<fs::path> {};
+
+TEST_P(KaosPlan, Holds) {
+  Table table(GetParam());
+  EXPECT_FALSE(table.cases.empty());
+  for (const json::Document& one : table.cases) {
+    SCOPED_TRACE(
+        format("{}:{}: {}", GetParam().filename().string(), one.line, one.value["title"].string()));
+    runCase(kube::enlarged(one.value), table.given);
+  }
+}
+
+// Whatever got past admission, into the object or into those beside it, is told in a condition:
+// nothing breaks, nothing is made of what is not valid, and what the status says fits together.
+TEST_P(KaosPlan, OfHostileObjectsTellsWhatIsWrong) {
+  Table table(GetParam());
+  int refused = 0, accepted = 0;
+  for (std::uint32_t seed = 1; seed <= 30 && !HasFailure(); ++seed)
+    for (const json::Document& one : table.cases) {
+      json::Mutations mutations(seed * 10'000 + static_cast<std::uint32_t>(one.line));
+      json::Value test = one.value;
+      json::Array& world = test.make("world").makeArray();
+      for (json::Value& other : world)
+        if (other.isString()) other = table.given[other.string()];
+      for (std::size_t n = 1 + mutations.below(3); n > 0; --n) {
+        json::Value& target = mutations.below(4) == 0 && !world.empty()
+                                  ? world[mutations.below(world.size())]
+                                  : test.make("object");
+        std::string_view parts[] = {"spec", "spec", "spec", "status", "data"};
+        if (std::string_view part = parts[mutations.below(5)]; !target[part].isNull())
+          mutations.apply(target.make(part));
+      }
+      SCOPED_TRACE(format("{}:{}, seed {}: {}", GetParam().filename().string(), one.line, seed,
+                          json::write(test)));
+      Case hostile(test, table.given);
+      json::Value plan = hostile.plan();
+      EXPECT_EQ(hostile.plan(1000h), plan);
+      if (kube::isDeleting(hostile.object())) continue;
+      const json::Value &conditions = plan["conditions"], &status = plan["status"];
+      bool valid = kube::validate(kindOf(hostile.object()), hostile.object()).ok();
+      if (!valid) {
+        EXPECT_THAT(conditions["Accepted"].string(), testing::StartsWith("False Invalid"));
+        EXPECT_EQ(status["phase"].string(), "Failed");
+        EXPECT_TRUE(plan["hold"].boolean() && plan["children"].isNull());
+      }
+      ++(valid ? accepted : refused);
+      EXPECT_TRUE(conditions["Accepted"].isString() && conditions["WorkloadReady"].isString());
+      EXPECT_EQ(status["ready"].boolean(), status["phase"].string() == "Ready");
+      EXPECT_EQ(status["ready"].boolean(), conditions["Ready"].string().starts_with("True"));
+      EXPECT_EQ(plan["hold"].boolean(), plan["children"].isNull());
+      for (const json::Value& child : plan["children"].array()) expectSound(child);
+    }
+  EXPECT_GT(accepted, 100);
+  EXPECT_GT(refused, 100);
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, KaosPlan, testing::ValuesIn(files()), [](const auto& info) {
@@ -285,6 +359,57 @@ TEST(KaosKinds, AreDescribedWell) {
   for (const kube::Kind* kind : {&agentKind(), &modelApiKind(), &mcpServerKind()}) {
     EXPECT_THAT(kube::problems(*kind), testing::IsEmpty()) << kind->kind;
     EXPECT_LT(json::writeYaml(kube::crd(*kind)).size(), 60'000u) << kind->kind;
+  }
+}
+
+// Spec §2: what they are called, and what `kubectl get` shows of them; in brackets only when wide.
+TEST(KaosKinds, AreCalledAndShownAsTheSpecSays) {
+  struct Shown {
+    const kube::Kind& kind;
+    std::vector<std::string> names, columns;
+    bool scales;
+  };
+  for (const auto& [kind, names, columns, scales] :
+       {Shown{agentKind(),
+              {"Agent", "agents", "agent"},
+              {"ModelAPI .spec.modelAPI", "Model .status.model", "Ready .status.ready",
+               "Phase .status.phase", "(Replicas .status.observedReplicas)",
+               "(Endpoint .status.endpoint)", "(Message .status.message)",
+               "Age .metadata.creationTimestamp"},
+              true},
+        Shown{modelApiKind(),
+              {"ModelAPI", "modelapis", "modelapi", "api", "apis"},
+              {"Mode .spec.mode", "Ready .status.ready", "Phase .status.phase",
+               "(Endpoint .status.endpoint)", "(Message .status.message)",
+               "Age .metadata.creationTimestamp"},
+              true},
+        Shown{mcpServerKind(),
+              {"MCPServer", "mcpservers", "mcpserver", "mcp", "mcps"},
+              {"Runtime .status.runtime", "Ready .status.ready", "Phase .status.phase",
+               "(Tools .status.toolCount)", "(Endpoint .status.endpoint)",
+               "(Message .status.message)", "Age .metadata.creationTimestamp"},
+              false}}) {
+    SCOPED_TRACE(kind.kind);
+    const json::Value crd = kube::crd(kind), &version = crd["spec"]["versions"].at(0),
+                      &called = crd["spec"]["names"];
+    std::vector<std::string> found{called["kind"].string(), called["plural"].string(),
+                                   called["singular"].string()};
+    for (const json::Value& name : called["shortNames"].array()) found.push_back(name.string());
+    EXPECT_EQ(found, names);
+    EXPECT_EQ(called["categories"], json::Value(json::Array{"cadre"}));
+    EXPECT_EQ(crd["spec"]["scope"].string(), "Namespaced");
+    EXPECT_EQ(version["name"].string(), "v1alpha1");
+    found.clear();
+    for (const json::Value& column : version["additionalPrinterColumns"].array()) {
+      std::string text = format("{} {}", column["name"].string(), column["jsonPath"].string());
+      found.push_back(column["priority"].integer() > 0 ? format("({})", text) : text);
+    }
+    EXPECT_EQ(found, columns);
+    const json::Value& scale = version["subresources"]["scale"];
+    EXPECT_EQ(scale["specReplicasPath"].string(), scales ? ".spec.replicas" : "");
+    EXPECT_EQ(scale["statusReplicasPath"].string(), scales ? ".status.observedReplicas" : "");
+    EXPECT_EQ(scale["labelSelectorPath"].string(), scales ? ".status.selector" : "");
+    EXPECT_FALSE(version["subresources"]["status"].isNull());
   }
 }
 
