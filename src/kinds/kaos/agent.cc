@@ -151,7 +151,7 @@ class AgentPlan {
     model_api_found_ = !api.isNull();
     hosted_ = api["mode"].string() == "Hosted";
     model_api_ = modelApiSubject(ns_, spec_.model_api, hosted_);
-    master_key_ = api["masterKey"];
+    if (!hosted_) master_key_ = api["masterKey"];
     if (!model_api_found_) {
       depend("ModelAPINotFound", format("Failed to resolve ModelAPI: modelapis.kaos.tools \"{}\" "
                                         "not found",

@@ -36,6 +36,7 @@ class ListSource final : public engine::Source {
  public:
   std::vector<std::pair<engine::Ref, json::Value>> objects;
   std::map<std::string, engine::Fact> facts;
+  json::Value asked;  // of what was observed last
   bool gateway_api = true;
 
   State state(const engine::Ref& ref) override { return state(ref.resource); }
@@ -58,6 +59,7 @@ class ListSource final : public engine::Source {
     return found;
   }
   engine::Fact observe(const engine::Observation& observation) override {
+    asked = observation.input;
     return facts[observation.what];
   }
 };
@@ -104,7 +106,8 @@ json::Value shown(const engine::Plan& plan) {
   for (const std::string& finalizer : plan.foreign_finalizers)
     result.make("finalizersRemoved").makeArray().push_back(finalizer);
   for (const engine::Event& event : plan.events)
-    result.make("events").makeArray().push_back(format("{}: {}", event.reason, event.message));
+    result.make("events").makeArray().push_back(
+        format("{}{}: {}", event.warning ? "Warning " : "", event.reason, event.message));
   return result;
 }
 
@@ -185,7 +188,9 @@ struct Case {
   const json::Value& object() const { return source.objects.back().second; }
   json::Value plan(Duration later = 0s) {
     engine::World world(source, FakeClock().now() + later, troubles);
-    return shown(planOf(object(), world, settings));
+    json::Value plan = shown(planOf(object(), world, settings));
+    if (!source.asked.isNull()) plan.make("asks") = source.asked;
+    return plan;
   }
 
   ListSource source;
