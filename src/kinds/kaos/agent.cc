@@ -122,7 +122,7 @@ class AgentPlan {
       plan_.child(kServices, service(subject_));
       plan_.status.set("endpoint", subject_.endpoint(settings_));
     }
-    addWorkload(plan_, world_, subject_, kube::uid(object_), false);
+    addWorkload(plan_, world_, subject_, kube::uid(object_), spec_.replicas);
     return finish();
   }
 

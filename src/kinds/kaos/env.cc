@@ -94,7 +94,7 @@ Env mergedEnv(const Env& base, const Env& over) {
 }
 
 std::string unexpanded(std::string_view text) {
-  // The kubelet takes "$$" for "$", and the first byte after any other "$" for a character.
+  // The kubelet takes "$$" for "$"; older ones take the byte after any other "$" for a character.
   auto changes = [](char next) { return next == '(' || next == '$' || (next & 0x80) != 0; };
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {

@@ -63,7 +63,7 @@ class McpServerPlan {
     plan_.child(kServices, service(subject_));
     tellIgnored(plan_, env_);
     plan_.status.set("endpoint", subject_.endpoint(settings_));
-    addWorkload(plan_, world_, subject_, kube::uid(object_), false);
+    addWorkload(plan_, world_, subject_, kube::uid(object_), std::nullopt);
     return finish();
   }
 

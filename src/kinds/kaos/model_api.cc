@@ -82,7 +82,7 @@ class ModelApiPlan {
     plan_.child(kServices, service(subject_));
     tellIgnored(plan_, env_);
     plan_.status.set("endpoint", subject_.endpoint(settings_));
-    addWorkload(plan_, world_, subject_, kube::uid(object_), false);
+    addWorkload(plan_, world_, subject_, kube::uid(object_), spec_.replicas);
     return finish();
   }
 

@@ -395,15 +395,15 @@ void addTelemetryCondition(engine::Plan& plan, const TelemetrySettled& telemetry
 // ---- Status
 
 void addWorkload(engine::Plan& plan, engine::World& world, const Subject& subject,
-                 std::string_view owner_uid, bool waiting_for_inputs) {
+                 std::string_view owner_uid, std::optional<int> replicas) {
   const json::Value& view =
       world.get(kDeployments, subject.key(subject.workload()), {"rollout", rolloutView});
-  if (view.isNull()) {
-    plan.condition("WorkloadReady", false, waiting_for_inputs ? "WaitingForInputs" : "RollingOut",
-                   waiting_for_inputs ? "the Deployment is made when its inputs are there"
-                                      : "Deployment ready replicas: 0/1");
-    return;
-  }
+  if (view.isNull() && plan.hold)
+    return plan.condition("WorkloadReady", false, "WaitingForInputs",
+                          "the Deployment is made when its inputs are there");
+  if (view.isNull())
+    return plan.condition("WorkloadReady", false, "RollingOut",
+                          format("Deployment ready replicas: 0/{}", replicas.value_or(1)));
   const json::Value& status = view["status"];
   std::int64_t wanted = view["replicas"].integer(1), ready = status["readyReplicas"].integer(),
                updated = status["updatedReplicas"].integer(),
@@ -459,7 +459,7 @@ void addWorkload(engine::Plan& plan, engine::World& world, const Subject& subjec
 void hold(engine::Plan& plan, engine::World& world, const Subject& subject,
           const Settings& settings, std::string_view owner_uid) {
   plan.hold = true;
-  addWorkload(plan, world, subject, owner_uid, true);
+  addWorkload(plan, world, subject, owner_uid, std::nullopt);
   if (!world.get(kServices, subject.key(subject.workload()), {"exists", existsView}).isNull())
     plan.status.set("endpoint", subject.endpoint(settings));
 }

@@ -87,9 +87,9 @@ void addRoute(engine::Plan& plan, engine::World& world, const Subject& subject,
               const Settings& settings, const std::optional<GatewayRoute>& route,
               const std::string& usual_timeout);
 
-// WorkloadReady, and the Deployment's state for the status.
+// WorkloadReady, and the Deployment's state for the status. `replicas`: as the object has them.
 void addWorkload(engine::Plan& plan, engine::World& world, const Subject& subject,
-                 std::string_view owner_uid, bool waiting_for_inputs);
+                 std::string_view owner_uid, std::optional<int> replicas);
 
 // Something is missing: what runs goes on as it is, and its endpoint stays while its Service does.
 void hold(engine::Plan& plan, engine::World& world, const Subject& subject,
