@@ -155,7 +155,7 @@ TEST(Engine, AWriteThatFailedIsTriedAgainWhateverComesBetween) {
   EXPECT_THAT(f.said(), ElementsAre("POST configmaps"));
 }
 
-TEST(Engine, AStatusThatFailedIsTriedAgainWhateverComesBetween) {
+TEST(Engine, Trap42AStatusThatFailedIsTriedAgainWhateverComesBetween) {
   Fixture f;
   f.start();
   f.sync({object("desk", 10)});

@@ -111,4 +111,62 @@ class RandomValues {
   std::mt19937 engine_;
 };
 
+// For tests: changes something at random in a value: gone, doubled, null, or something else.
+class Mutations {
+ public:
+  explicit Mutations(std::uint32_t seed) : engine_(seed), values_(seed) {}
+
+  void apply(Value& value) {
+    if (value.isObject() && !value.object().empty() && below(5) > 0) {
+      Object& object = value.makeObject();
+      auto member = object.begin() + static_cast<std::ptrdiff_t>(below(object.size()));
+      std::string key = member->first;
+      switch (below(9)) {
+        case 0:
+          object.erase(key);
+          return;
+        case 1:
+          object.set(key + "x", Value(member->second));
+          return;
+        case 2:
+          member->second = nullptr;
+          return;
+        default:
+          return apply(member->second);
+      }
+    }
+    if (value.isArray() && !value.array().empty() && below(4) > 0) {
+      Array& array = value.makeArray();
+      std::size_t at = below(array.size());
+      if (below(3) > 0) return apply(array[at]);
+      array.push_back(Value(array[at]));
+      return;
+    }
+    switch (below(4)) {
+      case 0:
+        value = values_.next(2);
+        return;
+      case 1:
+        if (value.isNumber()) {
+          value = value.integer() - 50 + static_cast<std::int64_t>(below(200));
+          return;
+        }
+        [[fallthrough]];
+      default:
+        if (value.isString()) {
+          value = value.string() + values_.string();
+        } else if (value.isBool()) {
+          value = nullptr;
+        } else {
+          value = values_.next(1);
+        }
+    }
+  }
+  std::size_t below(std::size_t limit) { return engine_() % limit; }
+
+ private:
+  std::mt19937 engine_;
+  RandomValues values_;
+};
+
 }  // namespace cadre::json

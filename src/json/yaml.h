@@ -54,4 +54,7 @@ Result<std::vector<Document>> parseYaml(std::string_view text, std::string_view 
 // is replaced here too.
 std::string writeYaml(const Value& value);
 
+// The piece, for whoever writes YAML around values: a text in double quotes, on one line.
+void appendYamlQuoted(std::string& out, std::string_view text);
+
 }  // namespace cadre::json

@@ -68,34 +68,6 @@ void appendHex(std::string& out, char32_t character, int digits) {
   for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4) out += kHex[character >> shift & 15];
 }
 
-void appendDoubleQuoted(std::string& out, std::string_view text) {
-  out += '"';
-  for (std::size_t i = 0; i < text.size();) {
-    std::size_t length = utf8Length(text.substr(i));
-    char32_t c = length == 0 ? 0xFFFD : utf8Decode(text.substr(i), length);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += static_cast<char>(c);
-    } else if (c == '\n') {
-      out += "\\n";
-    } else if (c == '\t') {
-      out += "\\t";
-    } else if (c == '\r') {
-      out += "\\r";
-    } else if (isPrintable(c)) {
-      utf8Append(out, c);
-    } else if (c < 0x100) {
-      appendHex(out += "\\x", c, 2);
-    } else if (c < 0x10000) {
-      appendHex(out += "\\u", c, 4);
-    } else {
-      appendHex(out += "\\U", c, 8);
-    }
-    i += std::max<std::size_t>(length, 1);
-  }
-  out += '"';
-}
-
 // True where text of several lines may stand as a | block.
 bool fitsBlock(std::string_view text, const Shape& shape) {
   if (!shape.printable || !shape.breaks) return false;
@@ -195,7 +167,7 @@ class YamlWriter {
   void oneLine(std::string_view text) {
     Shape shape = shapeOf(text);
     if (!shape.printable || shape.breaks || shape.tabs || looksTyped(text)) {
-      appendDoubleQuoted(out_, text);
+      appendYamlQuoted(out_, text);
     } else if (needsQuotes(text)) {
       appendSingleQuoted(out_, text);
     } else {
@@ -227,6 +199,34 @@ class YamlWriter {
 };
 
 }  // namespace
+
+void appendYamlQuoted(std::string& out, std::string_view text) {
+  out += '"';
+  for (std::size_t i = 0; i < text.size();) {
+    std::size_t length = utf8Length(text.substr(i));
+    char32_t c = length == 0 ? 0xFFFD : utf8Decode(text.substr(i), length);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += static_cast<char>(c);
+    } else if (c == '\n') {
+      out += "\\n";
+    } else if (c == '\t') {
+      out += "\\t";
+    } else if (c == '\r') {
+      out += "\\r";
+    } else if (isPrintable(c)) {
+      utf8Append(out, c);
+    } else if (c < 0x100) {
+      appendHex(out += "\\x", c, 2);
+    } else if (c < 0x10000) {
+      appendHex(out += "\\u", c, 4);
+    } else {
+      appendHex(out += "\\U", c, 8);
+    }
+    i += std::max<std::size_t>(length, 1);
+  }
+  out += '"';
+}
 
 std::string writeYaml(const Value& value) {
   std::string out;

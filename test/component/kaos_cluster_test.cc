@@ -191,6 +191,34 @@ TEST_F(KaosClusterTest, ChildrenAreRepairedAndPruned) {
   }));
 }
 
+TEST_F(KaosClusterTest, Trap5WhatIsEditedByHandIsRestored) {
+  makeAll();
+  ASSERT_TRUE(becomes(kAgents, "helper", "Ready"));
+  for (std::string_view name : {"agent-helper", "modelapi-llm", "mcpserver-echo"}) {
+    SCOPED_TRACE(name);
+    auto wanted = [&] {
+      json::Value deployment = *get(kDeployments, name), service = *get(kServices, name);
+      return json::Value(json::Array{deployment["metadata"]["labels"],
+                                     deployment["spec"]["template"], service["metadata"]["labels"],
+                                     service["spec"]["selector"], service["spec"]["ports"]});
+    };
+    const json::Value before = wanted();
+    patch(kDeployments, name,
+          R"({"metadata":{"labels":{"app":"x","app.kubernetes.io/part-of":null}}})");
+    patch(kServices, name,
+          R"({"metadata":{"labels":{"app":"x"}},"spec":{"selector":{"app":"x"}}})");
+    ASSERT_TRUE(eventually([&] { return wanted() == before; })) << json::write(wanted());
+    patch(kDeployments, name,
+          R"({"spec":{"template":{"metadata":{"annotations":{"kaos.tools/pod-spec-hash":"x"}},
+              "spec":{"automountServiceAccountToken":true}}}})");
+    ASSERT_TRUE(eventually([&] { return wanted() == before; })) << json::write(wanted());
+    patch(kServices, name,
+          format(R"({{"spec":{{"ports":[{{"name":"http","port":{},"targetPort":9}}]}}}})",
+                 before.at(4).at(0)["port"].integer()));
+    ASSERT_TRUE(eventually([&] { return wanted() == before; })) << json::write(wanted());
+  }
+}
+
 TEST_F(KaosClusterTest, AForeignDeploymentIsLeftAloneAndNamed) {
   create(kDeployments, parsed(format(
                            R"({{"metadata":{{"name":"mcpserver-echo","namespace":"{}"}},"spec":
@@ -243,10 +271,18 @@ TEST_F(KaosClusterTest, AMasterKeyIsMadeOnceAndStays) {
   ASSERT_TRUE(becomes(kModelApis, "llm", "Ready"));
   std::string key = (*get(kSecrets, "modelapi-llm-key"))["data"]["master-key"].string();
   EXPECT_GT(key.size(), 60u);
+  EXPECT_EQ(kube::generation(*get(kDeployments, "modelapi-llm")), 1) << "the key comes first";
   patch(kModelApis, "llm", R"({"spec":{"proxyConfig":{"models":["a","b"]}}})");
   ASSERT_TRUE(
       eventually([&] { return kube::generation(*get(kDeployments, "modelapi-llm")) == 2; }));
   EXPECT_EQ((*get(kSecrets, "modelapi-llm-key"))["data"]["master-key"].string(), key);
+  // Who deletes it gets another one, and the pods learn of it once.
+  remove(kSecrets, "modelapi-llm-key");
+  ASSERT_TRUE(
+      eventually([&] { return kube::generation(*get(kDeployments, "modelapi-llm")) == 3; }));
+  EXPECT_NE((*get(kSecrets, "modelapi-llm-key"))["data"]["master-key"].string(), key);
+  ASSERT_TRUE(becomes(kModelApis, "llm", "Ready"));
+  EXPECT_EQ(kube::generation(*get(kDeployments, "modelapi-llm")), 3);
 }
 
 TEST_F(KaosClusterTest, QuietWhenConverged) {

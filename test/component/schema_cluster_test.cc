@@ -77,71 +77,13 @@ TEST_F(SchemaClusterTest, PatternsMeanTheSame) {
   EXPECT_EQ(differences(ours, theirs), "");
 }
 
-// A good object with something changed at random: gone, doubled, null, or something else.
-class Mutations {
- public:
-  explicit Mutations(std::uint32_t seed) : engine_(seed), values_(seed) {}
-
-  void apply(json::Value& value) {
-    if (value.isObject() && !value.object().empty() && below(5) > 0) {
-      json::Object& object = value.makeObject();
-      auto member = object.begin() + static_cast<std::ptrdiff_t>(below(object.size()));
-      std::string key = member->first;
-      switch (below(9)) {
-        case 0:
-          object.erase(key);
-          return;
-        case 1:
-          object.set(key + "x", json::Value(member->second));
-          return;
-        case 2:
-          member->second = nullptr;
-          return;
-        default:
-          return apply(member->second);
-      }
-    }
-    if (value.isArray() && !value.array().empty() && below(4) > 0) {
-      json::Array& array = value.makeArray();
-      std::size_t at = below(array.size());
-      if (below(3) > 0) return apply(array[at]);
-      array.push_back(json::Value(array[at]));
-      return;
-    }
-    switch (below(4)) {
-      case 0:
-        value = values_.next(2);
-        return;
-      case 1:
-        if (value.isNumber()) {
-          value = value.integer() - 50 + static_cast<std::int64_t>(below(200));
-          return;
-        }
-        [[fallthrough]];
-      default:
-        if (value.isString()) {
-          value = value.string() + values_.string();
-        } else if (value.isBool()) {
-          value = nullptr;
-        } else {
-          value = values_.next(1);
-        }
-    }
-  }
-  std::size_t below(std::size_t limit) { return engine_() % limit; }
-
- private:
-  std::mt19937 engine_;
-  json::RandomValues values_;
-};
-
 TEST_F(SchemaClusterTest, RandomObjectsAreJudgedAlike) {
   auto cases = loadSchemaCases(CADRE_SCHEMAS "/gadget.yaml", kind);
   ASSERT_GT(cases.size(), 1u);
   const json::Value good = cases[1].object;
   int refused = 0, accepted = 0, strict = 0;
   for (std::uint32_t seed = 1; seed <= 1000 && !HasFailure(); ++seed) {
-    Mutations mutations(seed);
+    json::Mutations mutations(seed);
     SchemaCase c{.object = good};
     for (std::size_t n = 1 + mutations.below(3); n > 0; --n) {
       json::Value spec = c.object["spec"];

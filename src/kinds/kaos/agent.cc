@@ -81,10 +81,8 @@ class AgentPlan {
   engine::Plan make() {
     plan_.foreign_finalizers = {"kaos.tools/agent-finalizer"};
     if (kube::isDeleting(object_)) return std::move(plan_);
-    bool accepted = addAccepted(plan_, world_, agentKind(), object_);
-    if (!accepted) {
-      plan_.hold = true;
-      addWorkload(plan_, world_, subject_, kube::uid(object_), true);
+    if (!addAccepted(plan_, world_, agentKind(), object_)) {
+      hold(plan_, world_, subject_, settings_, kube::uid(object_));
       return finish();
     }
     checkModelApi();
@@ -114,17 +112,17 @@ class AgentPlan {
         tellIgnored(plan_, env_);
       }
     }
-    plan_.hold = waits;
     bool exposed = spec_.agent_network.expose;
-    if (exposed && !waits) {
-      plan_.child(kServices, service(subject_));
-      addRoute(plan_, world_, subject_, settings_, spec_.gateway_route,
-               settings_.gateway_timeout_agent);
+    if (waits) {
+      hold(plan_, world_, subject_, settings_, kube::uid(object_));
+      if (!exposed) plan_.status.erase("endpoint");
+      return finish();
     }
-    addWorkload(plan_, world_, subject_, kube::uid(object_), waits);
-    if (exposed && (!waits || !world_.get(kServices, subject_.key(subject_.workload())).isNull()))
+    if (exposed) {
+      plan_.child(kServices, service(subject_));
       plan_.status.set("endpoint", subject_.endpoint(settings_));
-    addTelemetryCondition(plan_, telemetry(), true);
+    }
+    addWorkload(plan_, world_, subject_, kube::uid(object_), spec_.replicas);
     return finish();
   }
 
@@ -138,6 +136,10 @@ class AgentPlan {
     gates.insert(gates.end(), {"ConfigReady", "WorkloadReady"});
     conclude(plan_, gates);
     plan_.status.set("linkedResources", linkedResources());
+    if (spec_.agent_network.expose)
+      addRoute(plan_, world_, subject_, settings_, spec_.gateway_route,
+               settings_.gateway_timeout_agent);
+    addTelemetryCondition(plan_, telemetry(), true);
     return std::move(plan_);
   }
 
@@ -149,46 +151,49 @@ class AgentPlan {
     model_api_found_ = !api.isNull();
     hosted_ = api["mode"].string() == "Hosted";
     model_api_ = modelApiSubject(ns_, spec_.model_api, hosted_);
-    master_key_ = api["masterKey"];
+    if (!hosted_) master_key_ = api["masterKey"];
     if (!model_api_found_) {
       depend("ModelAPINotFound", format("Failed to resolve ModelAPI: modelapis.kaos.tools \"{}\" "
                                         "not found",
                                         spec_.model_api));
       plan_.condition("ModelSupported", kube::ConditionStatus::Unknown, "ModelAPINotFound",
                       format("it is not known what ModelAPI \"{}\" supports", spec_.model_api));
-      model_ = spec_.model;
+      model_ = askedModel();
       return;
     }
     if (!api["ready"].boolean())
       depend("ModelAPINotReady",
              format("ModelAPI is not ready: {}: {}", spec_.model_api, api["message"].string()));
-    if (api["supported"].isNull()) {  // the ModelAPI has not been looked at, or is wrong itself
-      plan_.condition("ModelSupported", kube::ConditionStatus::Unknown, "ModelAPINotReady",
-                      format("it is not known yet what ModelAPI \"{}\" supports", spec_.model_api));
-      model_ = spec_.model;
-      return;
-    }
     checkModel(api);
   }
 
-  // spec.model, else MODEL_NAME, else what the ModelAPI leaves no choice about.
+  // The model that the Agent itself names: spec.model, else MODEL_NAME.
+  std::string askedModel() {
+    if (!spec_.model.empty()) return spec_.model;
+    for (const EnvVar& variable : userEnv())
+      if (variable.name == "MODEL_NAME") {
+        model_from_user_ = !variable.value_from.isNull();
+        return variable.value.value_or("");
+      }
+    return "";
+  }
+
+  // What it names, else what the ModelAPI leaves no choice about.
   void checkModel(const json::Value& api) {
-    std::vector<std::string> supported;
+    std::vector<std::string> supported, concrete;
     for (const json::Value& model : api["supported"].array()) supported.push_back(model.string());
-    const EnvVar* given = nullptr;
-    Env user = userEnv();
-    for (const EnvVar& variable : user)
-      if (variable.name == "MODEL_NAME") given = &variable;
-    model_ = spec_.model;
-    if (model_.empty() && given && given->value) model_ = *given->value;
-    if (model_.empty() && given && !given->value_from.isNull()) {
-      model_from_user_ = true;
+    for (const std::string& model : supported)
+      if (!isPattern(model)) concrete.push_back(model);
+    model_ = askedModel();
+    if (model_from_user_)
       return plan_.condition("ModelSupported", true, "NotChecked",
                              "MODEL_NAME comes from a reference");
-    }
+    if (api["supported"].isNull())  // the ModelAPI has not been looked at, or is wrong itself
+      return plan_.condition(
+          "ModelSupported", kube::ConditionStatus::Unknown, "ModelAPINotReady",
+          format("it is not known yet what ModelAPI \"{}\" supports", spec_.model_api));
     if (model_.empty() && hosted_) model_ = api["hosted"].string();
-    if (model_.empty() && supported.size() == 1 && !supported[0].ends_with("*"))
-      model_ = supported[0];
+    if (model_.empty() && concrete.size() == 1) model_ = concrete[0];
     if (model_.empty()) model_ = "smollm2:135m";
     if (!api["observed"].boolean())
       return plan_.condition(
@@ -288,7 +293,9 @@ class AgentPlan {
     const AgentConfig& config = spec_.config;
     env_ = EnvList();
     env_.addWiring("AGENT_NAME", name_);
-    if (!config.description.empty()) env_.addText("AGENT_DESCRIPTION", config.description);
+    // One that no variable could hold is in agent.json.
+    if (!config.description.empty() && config.description.size() <= kMaxTextInEnv)
+      env_.addText("AGENT_DESCRIPTION", config.description);
     if (config.instructions.size() > kMaxTextInEnv) {
       env_.add("AGENT_INSTRUCTIONS_FILE", format("{}/instructions", kConfigFolder));
     } else if (!config.instructions.empty()) {

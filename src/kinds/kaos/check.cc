@@ -30,7 +30,7 @@ class Shape {
       case kube::Form::Map:
         if (!value.isObject()) return wrong(path, "a map", value);
         for (const auto& [key, element] : value.object())
-          check(type.element(), element, join(path, key));
+          if (!isDirective(key, join(path, key))) check(type.element(), element, join(path, key));
         return;
       case kube::Form::Boolean:
         if (!value.isBool()) wrong(path, "true or false", value);
@@ -58,14 +58,30 @@ class Shape {
     if (!value.isObject()) return wrong(path, "an object", value);
     for (const auto& [name, member] : value.object()) {
       std::string at = join(path, name);
-      if (name.starts_with("$")) {
-        report_.forbidden(at, "directives of a strategic merge are not taken");
-      } else if (auto field = type.field(name)) {
+      if (isDirective(name, at)) continue;
+      if (auto field = type.field(name)) {
         check(field->type(), member, at);
+        checkKeys(*field, member, at);
       } else {
         report_.invalid(at, "no such field in a PodSpec");
       }
     }
+  }
+  // Lists are merged by a key of their elements: each needs it.
+  void checkKeys(const kube::Field& field, const json::Value& list, const std::string& path) {
+    std::string_view key = field.patchMergeKey();
+    if (!field.patchMerges() || key.empty()) return;
+    for (std::size_t i = 0; i < list.array().size(); ++i) {
+      const json::Value& element = list.at(i);
+      if (!element.isObject()) continue;
+      if (element[key].isNull() || (element[key].isString() && element[key].string().empty()))
+        report_.required(format("{}[{}].{}", path, i, key), "the list is merged by it");
+    }
+  }
+  bool isDirective(std::string_view name, const std::string& path) {
+    if (!name.starts_with("$")) return false;
+    report_.forbidden(path, "directives of a strategic merge are not taken");
+    return true;
   }
   static std::string join(const std::string& path, std::string_view name) {
     return path.empty() ? std::string(name) : format("{}.{}", path, name);
@@ -88,9 +104,23 @@ void checkRequests(const json::Value& resources, const std::string& path, kube::
   }
 }
 
+// Containers of ours, which may be named without an image.
+bool isGenerated(std::string_view container) {
+  for (std::string_view name :
+       {"agent", "model-api", "mcp-server", "pull-model", "install-bridge", "install"})
+    if (container == name) return true;
+  return false;
+}
+
 kube::Type podSpecType() { return kube::Type::of("", "v1", "Pod").field("spec")->type(); }
 
 }  // namespace
+
+// A schema counts characters.
+void checkInstructions(const json::Value& self, kube::Report& report) {
+  if (static_cast<std::int64_t>(self.string().size()) > kMaxInstructions)
+    report.invalid("", format("must be at most {} bytes", kMaxInstructions));
+}
 
 void checkEnvVar(const json::Value& self, kube::Report& report) {
   const std::string& name = self["name"].string();
@@ -119,9 +149,11 @@ void checkPodSpec(const json::Value& self, kube::Report& report) {
   for (std::string_view list : {"containers", "initContainers", "ephemeralContainers"}) {
     const json::Array& containers = self[list].array();
     for (std::size_t i = 0; i < containers.size(); ++i) {
-      if (containers[i]["name"].string().empty())
-        report.required(format("{}[{}].name", list, i), "containers are merged by their names");
-      checkRequests(containers[i]["resources"], format("{}[{}].resources.", list, i), report);
+      const json::Value& container = containers[i];
+      if (!container["name"].string().empty() && !isGenerated(container["name"].string()) &&
+          container["image"].isNull())
+        report.required(format("{}[{}].image", list, i), "it is merged into no other container");
+      checkRequests(container["resources"], format("{}[{}].resources.", list, i), report);
     }
   }
 }
@@ -179,10 +211,17 @@ void warnOfTwins(const json::Value& self, kube::Report& report) {
       {{"serverConfig", "model"}, {"hostedConfig", "model"}},
       {{"resources"}, {"container", "resources"}},
       {{"serverConfig", "resources"}, {"container", "resources"}},
-      {{"config", "toolsString"}, {"config", "tools", "fromString"}},
-      {{"config", "mcp"}, {"config", "tools", "fromPackage"}},
-      {{"toolsString"}, {"config", "toolsString"}},
-      {{"mcp"}, {"config", "mcp"}},
+  };
+  // Of these the first that is there counts.
+  static const std::vector<std::string_view> kSources[] = {
+      {"runtime"},
+      {"config", "tools", "fromString"},
+      {"config", "tools", "fromSecretKeyRef"},
+      {"config", "tools", "fromPackage"},
+      {"config", "toolsString"},
+      {"toolsString"},
+      {"config", "mcp"},
+      {"mcp"},
   };
   auto find = [&](const std::vector<std::string_view>& path) -> const json::Value& {
     const json::Value* at = &self["spec"];
@@ -194,9 +233,20 @@ void warnOfTwins(const json::Value& self, kube::Report& report) {
     for (std::string_view step : path) joined += format(".{}", step);
     return joined;
   };
+  auto warn = [&](const auto& older, const auto& newer) {
+    report.warn(text(older), format("is passed over: {} is set", text(newer)));
+  };
   for (const Twin& twin : kTwins)
-    if (!find(twin.older).isNull() && !find(twin.newer).isNull())
-      report.warn(text(twin.older), format("is passed over: {} is set", text(twin.newer)));
+    if (!find(twin.older).isNull() && !find(twin.newer).isNull()) warn(twin.older, twin.newer);
+  const std::vector<std::string_view>* source = nullptr;
+  for (const auto& path : kSources)
+    if (find(path).isNull()) {
+      continue;
+    } else if (source) {
+      warn(path, *source);
+    } else {
+      source = &path;
+    }
 }
 
 Result<std::vector<std::string>> modelNames(std::string_view config_yaml) {
@@ -221,11 +271,12 @@ Result<std::vector<std::string>> modelNames(std::string_view config_yaml) {
   return names;
 }
 
+bool isPattern(std::string_view model) { return model == "*" || model.ends_with("/*"); }
+
 bool matchesModels(const std::vector<std::string>& patterns, std::string_view model) {
   return std::any_of(patterns.begin(), patterns.end(), [&](std::string_view pattern) {
-    if (pattern == "*") return true;
-    if (pattern.ends_with("/*")) return model.starts_with(pattern.substr(0, pattern.size() - 1));
-    return model == pattern;
+    return isPattern(pattern) ? model.starts_with(pattern.substr(0, pattern.size() - 1))
+                              : model == pattern;
   });
 }
 

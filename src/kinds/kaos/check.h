@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,9 @@ namespace cadre::kaos {
 
 // What CEL cannot say about the kinds: checked by `cadre validate`, the webhook and the operator.
 
+inline constexpr std::int64_t kMaxInstructions = 512 * 1024;  // bytes
+
+void checkInstructions(const json::Value& self, kube::Report& report);
 void checkEnvVar(const json::Value& self, kube::Report& report);
 void checkResources(const json::Value& self, kube::Report& report);
 void checkPodSpec(const json::Value& self, kube::Report& report);
@@ -25,7 +29,9 @@ void warnOfTwins(const json::Value& self, kube::Report& report);
 
 // The names in a LiteLLM configuration's model_list; or why there are none.
 Result<std::vector<std::string>> modelNames(std::string_view config_yaml);
-// Whether a model is served: "*" is all, "x/*" all that begin with "x/", everything else exact.
+// Whether it stands for several models: "*" for all, "x/*" for all that begin with "x/".
+bool isPattern(std::string_view model);
+// Whether a model is served: by a pattern, or by its own name.
 bool matchesModels(const std::vector<std::string>& patterns, std::string_view model);
 // "[a b]", as messages show lists.
 std::string inBrackets(const std::vector<std::string>& list);

@@ -18,19 +18,24 @@ json::Value entryOf(const EnvVar& variable) {
 }  // namespace
 
 void EnvList::add(std::string_view name, std::string_view value) {
-  generated_.push_back({std::string(name), json::Object{{"name", name}, {"value", value}}, false});
+  generated_.push_back({std::string(name), json::Object{{"name", name}, {"value", value}}});
 }
 
 void EnvList::addFrom(std::string_view name, json::Value source) {
   generated_.push_back(
-      {std::string(name), json::Object{{"name", name}, {"valueFrom", std::move(source)}}, false});
+      {std::string(name), json::Object{{"name", name}, {"valueFrom", std::move(source)}}});
 }
 
 void EnvList::addText(std::string_view name, std::string_view text) { add(name, unexpanded(text)); }
 
 void EnvList::addWiring(std::string_view name, std::string_view value) {
   add(name, value);
-  generated_.back().wiring = true;
+  generated_.back().against = Against::Wiring;
+}
+
+void EnvList::addJoined(std::string_view name, std::string_view value) {
+  add(name, value);
+  generated_.back().against = Against::Joined;
 }
 
 void EnvList::addUser(const Env& user) {
@@ -38,10 +43,9 @@ void EnvList::addUser(const Env& user) {
   user_at_ = generated_.size();
 }
 
-bool EnvList::has(std::string_view name) const {
-  auto named = [&](const auto& entry) { return entry.name == name; };
-  return std::any_of(generated_.begin(), generated_.end(), named) ||
-         std::any_of(user_.begin(), user_.end(), named);
+bool EnvList::generates(std::string_view name) const {
+  return std::any_of(generated_.begin(), generated_.end(),
+                     [&](const Entry& entry) { return entry.name == name; });
 }
 
 json::Value EnvList::finish() const {
@@ -58,7 +62,8 @@ json::Value EnvList::finish() const {
     const Entry& entry = generated_[i];
     auto users = std::find_if(user_.begin(), user_.end(),
                               [&](const EnvVar& one) { return one.name == entry.name; });
-    list.push_back(users == user_.end() || entry.wiring ? entry.entry : entryOf(*users));
+    list.push_back(users == user_.end() || entry.against != Against::User ? entry.entry
+                                                                          : entryOf(*users));
   }
   return list;
 }
@@ -67,7 +72,7 @@ std::vector<std::string> EnvList::ignored() const {
   std::vector<std::string> names;
   for (const EnvVar& variable : user_)
     if (std::any_of(generated_.begin(), generated_.end(), [&](const Entry& entry) {
-          return entry.wiring && entry.name == variable.name;
+          return entry.against == Against::Wiring && entry.name == variable.name;
         }))
       names.push_back(variable.name);
   return names;
@@ -89,9 +94,11 @@ Env mergedEnv(const Env& base, const Env& over) {
 }
 
 std::string unexpanded(std::string_view text) {
+  // The kubelet takes "$$" for "$"; older ones take the byte after any other "$" for a character.
+  auto changes = [](char next) { return next == '(' || next == '$' || (next & 0x80) != 0; };
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '$' && i + 1 < text.size() && text[i + 1] == '(') out += '$';
+    if (text[i] == '$' && i + 1 < text.size() && changes(text[i + 1])) out += '$';
     out += text[i];
   }
   return out;

@@ -20,6 +20,8 @@ class EnvList {
   void addText(std::string_view name, std::string_view text);
   // What holds the parts together: a user's entry of that name is passed over.
   void addWiring(std::string_view name, std::string_view value);
+  // Generated, with the user's value in it already.
+  void addJoined(std::string_view name, std::string_view value);
   // Here stand those of the user's that are not generated.
   void addUser(const Env& user);
   // The list as a Pod has it.
@@ -27,13 +29,14 @@ class EnvList {
 
   // Names of a user that lost against the wiring.
   std::vector<std::string> ignored() const;
-  bool has(std::string_view name) const;
+  bool generates(std::string_view name) const;
 
  private:
+  enum class Against { User, Joined, Wiring };  // what becomes of a user's entry of that name
   struct Entry {
     std::string name;
     json::Value entry;
-    bool wiring = false;
+    Against against = Against::User;
   };
   std::vector<Entry> generated_;
   Env user_;
@@ -42,7 +45,7 @@ class EnvList {
 
 // Both lists as one, of each name the last: entries of `over` take the place of their namesakes.
 Env mergedEnv(const Env& base, const Env& over);
-// Every "$(" as "$$(".
+// Every "$(" as "$$(", and what else the kubelet would not pass on as it stands.
 std::string unexpanded(std::string_view text);
 
 }  // namespace cadre::kaos

@@ -1,5 +1,6 @@
 // The MCPServer: what spec §3.5 and §7.2 say, in their order.
 #include <algorithm>
+#include <utility>
 
 #include "base/format.h"
 #include "base/strings.h"
@@ -12,6 +13,7 @@ namespace {
 
 constexpr std::size_t kMaxTextInEnv = 96u << 10;
 constexpr std::string_view kSourceFolder = "/etc/kaos/tools";
+constexpr std::string_view kSourceVariable = "MCP_TOOLS_STRING";
 constexpr std::string_view kBridgeFolder = "/opt/bridge";
 constexpr std::string_view kPackageFolder = "/opt/mcp";
 constexpr std::size_t kMaxTools = 256, kMaxToolName = 128;
@@ -59,12 +61,9 @@ class McpServerPlan {
     rollout_ = made["spec"]["template"]["metadata"]["annotations"]["kaos.tools/pod-spec-hash"];
     plan_.child(kDeployments, std::move(made));
     plan_.child(kServices, service(subject_));
-    addRoute(plan_, world_, subject_, settings_, spec_.gateway_route,
-             settings_.gateway_timeout_mcp);
     tellIgnored(plan_, env_);
     plan_.status.set("endpoint", subject_.endpoint(settings_));
-    addWorkload(plan_, world_, subject_, kube::uid(object_), false);
-    addTelemetryCondition(plan_, telemetry(), true);
+    addWorkload(plan_, world_, subject_, kube::uid(object_), std::nullopt);
     return finish();
   }
 
@@ -78,6 +77,9 @@ class McpServerPlan {
     if (!runtime_name_.empty()) plan_.status.set("runtime", runtime_name_);
     addTools();
     conclude(plan_, {"Accepted", "RuntimeResolved", "ConfigReady", "WorkloadReady"});
+    addRoute(plan_, world_, subject_, settings_, spec_.gateway_route,
+             settings_.gateway_timeout_mcp);
+    addTelemetryCondition(plan_, telemetry(), true);
     return std::move(plan_);
   }
 
@@ -106,10 +108,10 @@ class McpServerPlan {
       package_ = tools.from_package;
     } else if (spec_.config.tools_string) {
       python(*spec_.config.tools_string);
-    } else if (!spec_.config.mcp.empty()) {
-      package_ = spec_.config.mcp;
     } else if (spec_.tools_string) {
       python(*spec_.tools_string);
+    } else if (!spec_.config.mcp.empty()) {
+      package_ = spec_.config.mcp;
     } else {
       package_ = spec_.mcp;
     }
@@ -154,16 +156,23 @@ class McpServerPlan {
 
   void fillEnv() {
     env_ = EnvList();
+    std::string params = spec_.params;
+    std::string_view variable = runtime_.params_env;
+    bool has_source = !source_secret_.isNull() || !source_.empty();
+    if (variable == kSourceVariable && !has_source) {
+      source_ = std::exchange(params, "");
+    } else if (variable.empty() || variable == kSourceVariable) {
+      variable = "MCP_PARAMS";  // never dropped
+    }
     source_in_file_ = source_.size() > kMaxTextInEnv;
     if (!source_secret_.isNull()) {
-      env_.addFrom("MCP_TOOLS_STRING", json::Object{{"secretKeyRef", source_secret_}});
+      env_.addFrom(kSourceVariable, json::Object{{"secretKeyRef", source_secret_}});
     } else if (source_in_file_) {
       env_.add("MCP_TOOLS_FILE", format("{}/tools.py", kSourceFolder));
     } else if (!source_.empty()) {
-      env_.addText("MCP_TOOLS_STRING", source_);
-    } else if (!spec_.params.empty()) {
-      env_.addText(runtime_.params_env.empty() ? "MCP_PARAMS" : runtime_.params_env, spec_.params);
+      env_.addText(kSourceVariable, source_);
     }
+    if (!params.empty()) env_.addText(variable, params);
     env_.addUser(userEnv());
     addOtel(env_, telemetry(), name_, ns_, userEnv());
     env_.add("LOG_LEVEL", settings_.log_level);
@@ -190,7 +199,10 @@ class McpServerPlan {
     if (!runtime_.args.empty()) parts.container.make("args") = words(runtime_.args);
     parts.env = env_;
     parts.read_only_root = runtime_.read_only_root;
+    if (runtime_.run_as_user)
+      parts.container.make("securityContext").make("runAsUser") = *runtime_.run_as_user;
     parts.service_account = spec_.service_account_name;
+    parts.token = runtime_.needs_token;
     if (source_in_file_) {
       parts.volumes.push_back(json::Object{
           {"name", "tools"}, {"configMap", json::Object{{"name", subject_.workload()}}}});
@@ -230,14 +242,14 @@ class McpServerPlan {
                            "install",  "--no-input",   "--disable-pip-version-check",
                            "--target", kPackageFolder, "--",
                            package_};
-    json::Value env = env_.finish();
-    env.makeArray().push_back(json::Object{{"name", "HOME"}, {"value", "/tmp"}});
+    EnvList env = env_;
+    env.add("HOME", "/tmp");
     parts.init_containers.push_back(json::Object{
         {"name", "install"},
         {"image", spec_.container && !spec_.container->image.empty() ? spec_.container->image
                                                                      : runtime_.image},
         {"command", std::move(install)},
-        {"env", std::move(env)},
+        {"env", env.finish()},
         {"volumeMounts", json::Array{mount("package", kPackageFolder), mount("tmp", "/tmp")}}});
     for (std::string_view word :
          std::initializer_list<std::string_view>{"--package", package_, "--folder", kPackageFolder})
@@ -327,10 +339,15 @@ void addOtel(EnvList& env, const TelemetrySettled& telemetry, const std::string&
   env.add("OTEL_SERVICE_NAME", name);
   env.add("OTEL_EXPORTER_OTLP_ENDPOINT", telemetry.endpoint);
   std::string attributes = format("service.namespace={},kaos.resource.name={}", ns, name);
-  for (const EnvVar& variable : user)
-    if (variable.name == "OTEL_RESOURCE_ATTRIBUTES" && variable.value)
-      attributes += "," + *variable.value;
-  env.addWiring("OTEL_RESOURCE_ATTRIBUTES", attributes);
+  auto theirs = std::find_if(user.begin(), user.end(), [](const EnvVar& variable) {
+    return variable.name == "OTEL_RESOURCE_ATTRIBUTES";
+  });
+  if (theirs == user.end() || !theirs->value_from.isNull()) {
+    env.add("OTEL_RESOURCE_ATTRIBUTES", attributes);
+  } else {
+    if (!theirs->value.value_or("").empty()) attributes += "," + *theirs->value;
+    env.addJoined("OTEL_RESOURCE_ATTRIBUTES", attributes);
+  }
   env.add("OTEL_PYTHON_FASTAPI_EXCLUDED_URLS", "/health,/ready");
 }
 

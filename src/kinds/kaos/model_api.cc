@@ -1,7 +1,7 @@
 // The ModelAPI: what spec §3.4 says, in its order.
 #include "base/format.h"
 #include "base/strings.h"
-#include "json/write.h"
+#include "json/yaml.h"
 #include "kinds/kaos/check.h"
 #include "kinds/kaos/plans.h"
 #include "kinds/kaos/workload.h"
@@ -14,8 +14,8 @@ constexpr std::string_view kLitellmFolder = "/etc/litellm";
 constexpr std::string_view kOllamaHome = "/var/lib/ollama";
 // The model is "$1": nothing of a user's stands in the script.
 constexpr std::string_view kPullScript =
-    "ollama serve & server=$!\n"
     "export OLLAMA_HOST=127.0.0.1:11434\n"
+    "ollama serve & server=$!\n"
     "for i in $(seq 60); do ollama list >/dev/null 2>&1 && break; sleep 1; done\n"
     "ollama pull \"$1\" || ollama show \"$1\" >/dev/null || { kill $server; exit 1; }\n"
     "kill $server\n";
@@ -26,10 +26,9 @@ std::string upper(std::string_view text) {
   return out;
 }
 
-// A text as YAML in double quotes: the same as in JSON.
 std::string quoted(std::string_view text) {
   std::string out;
-  json::appendQuoted(out, text);
+  json::appendYamlQuoted(out, text);
   return out;
 }
 
@@ -49,7 +48,11 @@ class ModelApiPlan {
   engine::Plan make() {
     plan_.foreign_finalizers = {"kaos.tools/modelapi-finalizer"};
     if (kube::isDeleting(object_)) return std::move(plan_);
-    if (!addAccepted(plan_, world_, modelApiKind(), object_)) return held();
+    if (!addAccepted(plan_, world_, modelApiKind(), object_)) {
+      if (!hosted_) settleModels();  // what is wrong with configYaml has a condition of its own
+      models_.clear();
+      return held();
+    }
     if (hosted_) {
       models_ = {hostedModel()};
     } else if (!settleModels()) {
@@ -60,7 +63,7 @@ class ModelApiPlan {
       refusePod(plan_, pod.error());
       return held();
     }
-    Inputs inputs = inputsOf(world_, ns_, *pod, masterKeySecret(subject_));
+    Inputs inputs = inputsOf(world_, ns_, *pod, generatesKey() ? masterKeySecret(subject_) : "");
     if (!hosted_) lookAtConfig(inputs);
     if (!inputs.missing.empty()) {
       plan_.condition("ConfigReady", false, inputs.missing[0].reason, inputs.missing[0].message);
@@ -70,20 +73,21 @@ class ModelApiPlan {
                     hosted_                       ? "NotNeeded"
                     : proxy_.config_yaml.isNull() ? "Generated"
                                                   : "UserProvided");
+    if (generatesKey()) {
+      plan_.children.push_back(masterKey());
+    } else if (!proxy_.master_key || !proxy_.master_key->secret_key_ref ||
+               proxy_.master_key->secret_key_ref->name != masterKeySecret(subject_)) {
+      plan_.removals.push_back({kSecrets, subject_.key(masterKeySecret(subject_))});
+    }
     if (!hosted_ && !config_.empty()) {
       plan_.child(kConfigMaps, configMap());
       inputs.texts.push_back(config_);
     }
     plan_.child(kDeployments, deployment(subject_, *std::move(pod), inputs.texts, spec_.replicas));
     plan_.child(kServices, service(subject_));
-    addMasterKey();
-    addRoute(plan_, world_, subject_, settings_, spec_.gateway_route,
-             settings_.gateway_timeout_modelapi);
     tellIgnored(plan_, env_);
     plan_.status.set("endpoint", subject_.endpoint(settings_));
-    addWorkload(plan_, world_, subject_, kube::uid(object_), false);
-    addSecured();
-    addTelemetryCondition(plan_, telemetry(), !hosted_);
+    addWorkload(plan_, world_, subject_, kube::uid(object_), spec_.replicas);
     return finish();
   }
 
@@ -100,6 +104,10 @@ class ModelApiPlan {
       plan_.status.set("supportedModels", std::move(list));
     }
     conclude(plan_, {"Accepted", "ConfigReady", "WorkloadReady"});
+    addRoute(plan_, world_, subject_, settings_, spec_.gateway_route,
+             settings_.gateway_timeout_modelapi);
+    addSecured();
+    addTelemetryCondition(plan_, telemetry(), !hosted_);
     return std::move(plan_);
   }
 
@@ -111,7 +119,10 @@ class ModelApiPlan {
   TelemetrySettled telemetry() const { return settled(settings_, spec_.telemetry); }
 
   json::Value resources() const {
-    return hosted_ && spec_.server_config ? spec_.server_config->resources : json::Value();
+    if (!hosted_) return {};
+    if (spec_.hosted_config && !spec_.hosted_config->resources.isNull())
+      return spec_.hosted_config->resources;
+    return spec_.server_config ? spec_.server_config->resources : json::Value();
   }
 
   Env userEnv() const {
@@ -155,10 +166,10 @@ class ModelApiPlan {
         return false;
       }
     if (models_.empty()) models_ = names;
-    if (models_.empty() && !proxy_.model.empty() && proxy_.api_base.empty())
+    if (models_.empty() && proxy_.api_base.empty() && !proxy_.model.empty())
       models_ = {proxy_.model};
-    if (models_.empty() && !proxy_.api_base.empty()) models_ = {"*"};
-    if (models_.empty() && !proxy_.model.empty()) models_ = {proxy_.model};
+    // With apiBase; or the names are in a Secret, which only the proxy can read.
+    if (models_.empty()) models_ = {"*"};
     config_ = text ? *text : configSecret().isNull() ? generatedConfig() : "";
     return true;
   }
@@ -166,7 +177,9 @@ class ModelApiPlan {
   std::string generatedConfig() const {
     std::string yaml = "model_list:\n";
     std::vector<std::string> entries = models_;
-    if (proxy_.models.empty() && !proxy_.model.empty()) entries = {proxy_.model};
+    // Beside a pattern that stands for all, the one that was meant.
+    if (proxy_.models.empty() && !proxy_.model.empty() && models_[0] != proxy_.model)
+      entries.insert(entries.begin(), proxy_.model);
     for (const std::string& model : entries) {
       std::string full = proxy_.provider.empty() ? model : format("{}/{}", proxy_.provider, model);
       yaml += format("- model_name: {}\n  litellm_params:\n    model: {}\n", quoted(model),
@@ -208,7 +221,7 @@ class ModelApiPlan {
     env_.addUser(userEnv());
     env_.add("LITELLM_LOG",
              upper(settings_.log_level) == "TRACE" ? "DEBUG" : upper(settings_.log_level));
-    if (proxy_.master_key && proxy_.master_key->generate) {
+    if (generatesKey()) {
       env_.addFrom("LITELLM_MASTER_KEY", masterKeySource(subject_));
     } else if (proxy_.master_key && proxy_.master_key->secret_key_ref) {
       env_.addFrom("LITELLM_MASTER_KEY",
@@ -243,17 +256,18 @@ class ModelApiPlan {
     return parts;
   }
 
-  void addMasterKey() {
-    if (hosted_ || !proxy_.master_key || !proxy_.master_key->generate)
-      return plan_.removals.push_back({kSecrets, subject_.key(masterKeySecret(subject_))});
-    plan_.children.push_back(
-        {.resource = kSecrets,
-         .object = json::Object{{"metadata", json::Object{{"name", masterKeySecret(subject_)},
-                                                          {"namespace", ns_},
-                                                          {"labels", subject_.labels()}}},
-                                {"type", "Opaque"}},
-         .keep = engine::Child::Keep::Once,
-         .generate = {{"master-key", "sk-"}}});
+  bool generatesKey() const { return !hosted_ && proxy_.master_key && proxy_.master_key->generate; }
+
+  // Before the pods, which have its hash: so they are made once.
+  engine::Child masterKey() const {
+    return {.resource = kSecrets,
+            .object = json::Object{{"metadata", json::Object{{"name", masterKeySecret(subject_)},
+                                                             {"namespace", ns_},
+                                                             {"labels", subject_.labels()}}},
+                                   {"type", "Opaque"}},
+            .keep = engine::Child::Keep::Once,
+            .wave = -1,
+            .generate = {{"master-key", "sk-"}}};
   }
 
   void addSecured() {

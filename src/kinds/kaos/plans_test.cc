@@ -1,9 +1,14 @@
-// Plans as tables: objects in, objects out. Each case is a file in testdata: the world, the
-// object's name, and what the plan must return.
+// Plans as tables: objects in, objects out. A case is a document of a file in test/kaos/plans:
+//   title, settings, facts, troubles     what holds beside the objects
+//   world, object                        what exists; names stand for objects of the file's `given`
+//   expect                               what the plan must return, as `differences` compares
+//   same, rolls, stays                   patches of the case that give the same children, other
+//                                        pods, the same pods
 #include "kinds/kaos/plans.h"
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include <gmock/gmock.h>
@@ -12,7 +17,12 @@
 #include "base/format.h"
 #include "engine/reconcile.h"
 #include "json/diff.h"
+#include "json/patch.h"
+#include "json/random_value.h"
+#include "json/write.h"
 #include "json/yaml.h"
+#include "kube/names.h"
+#include "kube/testing/large.h"
 #include "kube/testing/schema_table.h"
 #include "kube/validate.h"
 
@@ -26,6 +36,7 @@ class ListSource final : public engine::Source {
  public:
   std::vector<std::pair<engine::Ref, json::Value>> objects;
   std::map<std::string, engine::Fact> facts;
+  json::Value asked;  // of what was observed last
   bool gateway_api = true;
 
   State state(const engine::Ref& ref) override { return state(ref.resource); }
@@ -48,6 +59,7 @@ class ListSource final : public engine::Source {
     return found;
   }
   engine::Fact observe(const engine::Observation& observation) override {
+    asked = observation.input;
     return facts[observation.what];
   }
 };
@@ -79,6 +91,8 @@ json::Value shown(const engine::Plan& plan) {
   for (const engine::Child& child : plan.children) {
     json::Value object = child.object;
     object.make("kind") = child.resource.kind;
+    if (child.keep == engine::Child::Keep::Once) object.make("once") = true;
+    if (child.wave != 0) object.make("wave") = child.wave;
     children.push_back(std::move(object));
   }
   if (!children.empty()) result.make("children") = std::move(children);
@@ -89,33 +103,60 @@ json::Value shown(const engine::Plan& plan) {
     conditions.make(condition.type) =
         format("{} {}{}{}", kube::conditionStatusName(condition.status), condition.reason,
                condition.message.empty() ? "" : ": ", condition.message);
+  for (const std::string& finalizer : plan.foreign_finalizers)
+    result.make("finalizersRemoved").makeArray().push_back(finalizer);
   for (const engine::Event& event : plan.events)
-    result.make("events").makeArray().push_back(format("{}: {}", event.reason, event.message));
+    result.make("events").makeArray().push_back(
+        format("{}{}: {}", event.warning ? "Warning " : "", event.reason, event.message));
   return result;
 }
 
-// Whether everything that is expected is there: maps may have more, lists are the same, and a text
-// that ends in "..." is the beginning of what is there.
-void compare(const json::Value& expected, const json::Value& actual, const std::string& path) {
-  if (expected.isObject()) {
+// What is expected and is not so. Maps may have more, lists are the same, and a text that ends in
+// "..." is the beginning of what is there. "$absent" is not there; {$has: [...]} is a list that has
+// these among others, {$lacks: [...]} one that has none of them.
+std::vector<std::string> differences(const json::Value& expected, const json::Value& actual,
+                                     const std::string& path) {
+  std::vector<std::string> out;
+  auto add = [&](std::vector<std::string> more) {
+    out.insert(out.end(), more.begin(), more.end());
+  };
+  // What keeps the nearest element from being this one; nothing: it is there.
+  auto nearest = [&](const json::Value& one) {
+    std::vector<std::string> least{format("{} is empty", path)};
+    for (std::size_t i = 0; i < actual.array().size(); ++i)
+      if (auto found = differences(one, actual.at(i), format("{}[{}]", path, i));
+          i == 0 || found.size() < least.size())
+        least = std::move(found);
+    return least;
+  };
+  auto is = [&](std::string_view what) {
+    out.push_back(format("{} {}: {}", path, what, json::writeYaml(actual)));
+  };
+  if (!expected["$has"].isNull() || !expected["$lacks"].isNull()) {
+    for (const json::Value& one : expected["$has"].array()) add(nearest(one));
+    for (const json::Value& one : expected["$lacks"].array())
+      if (nearest(one).empty()) is(format("has {} in it", json::write(one)));
+  } else if (expected.isObject()) {
+    if (!actual.isObject()) is("is no map");
     for (const auto& [key, value] : expected.object()) {
       if (value.isString() && value.string() == "$absent") {
-        EXPECT_TRUE(actual[key].isNull()) << path << "." << key << " is there";
+        if (!actual[key].isNull()) out.push_back(format("{}.{} is there", path, key));
       } else {
-        compare(value, actual[key], format("{}.{}", path, key));
+        add(differences(value, actual[key], format("{}.{}", path, key)));
       }
     }
   } else if (expected.isArray()) {
-    ASSERT_EQ(expected.array().size(), actual.array().size())
-        << path << ": " << json::writeYaml(actual);
-    for (std::size_t i = 0; i < expected.array().size(); ++i)
-      compare(expected.at(i), actual.at(i), format("{}[{}]", path, i));
+    if (expected.array().size() != actual.array().size())
+      is(format("has {} elements, not {}", actual.array().size(), expected.array().size()));
+    for (std::size_t i = 0; out.empty() && i < expected.array().size(); ++i)
+      add(differences(expected.at(i), actual.at(i), format("{}[{}]", path, i)));
   } else if (expected.isString() && expected.string().ends_with("...")) {
-    std::string begin = expected.string().substr(0, expected.string().size() - 3);
-    EXPECT_TRUE(actual.string().starts_with(begin)) << path << ": " << json::writeYaml(actual);
-  } else {
-    EXPECT_EQ(expected, actual) << path << ": " << json::writeYaml(actual);
+    if (!actual.string().starts_with(expected.string().substr(0, expected.string().size() - 3)))
+      is(format("does not begin with {}", expected.string()));
+  } else if (expected != actual) {
+    is(format("is not {}", json::write(expected)));
   }
+  return out;
 }
 
 Settings settingsFrom(const json::Value& given) {
@@ -128,56 +169,115 @@ Settings settingsFrom(const json::Value& given) {
   return settings;
 }
 
-void runCase(const json::Value& test) {
-  ListSource source;
-  source.gateway_api = !test["settings"]["gatewayApiMissing"].boolean();
-  Settings settings = settingsFrom(test["settings"]);
-  for (const auto& [what, fact] : test["facts"].object())
-    source.facts[what] = {
-        .known = !fact["value"].isNull(), .value = fact["value"], .error = fact["error"].string()};
-  std::vector<json::Value> objects = test["world"].array();
-  objects.push_back(test["object"]);
-  for (json::Value& object : objects) {
-    if (object["metadata"]["namespace"].isNull()) object.make("metadata").make("namespace") = "ns";
-    if (object["metadata"]["uid"].isNull())
-      object.make("metadata").make("uid") = std::string(kube::name(object));
-    object.make("metadata").make("generation") = 1;
-    object.make("metadata").make("resourceVersion") = "1";
-    if (object["apiVersion"].isNull()) object.make("apiVersion") = resourceOf(object).apiVersion();
-    if (resourceOf(object).group == "kaos.tools")
-      object = kube::withDefaults(kindOf(object), object);
-    source.objects.emplace_back(engine::Ref{resourceOf(object), kube::ObjectKey::of(object)},
-                                object);
+// A case of a table, ready to be planned. `given`: objects that its world names.
+struct Case {
+  Case(const json::Value& test, const json::Value& given)
+      : settings(settingsFrom(test["settings"])) {
+    source.gateway_api = !test["settings"]["gatewayApiMissing"].boolean();
+    for (const auto& [what, fact] : test["facts"].object())
+      source.facts[what] = {.known = !fact["value"].isNull(),
+                            .value = fact["value"],
+                            .error = fact["error"].string()};
+    for (const json::Value& one : test["world"].array())
+      add(one.isString() ? given[one.string()] : one);
+    add(test["object"]);
+    for (const json::Value& trouble : test["troubles"].array())
+      troubles.push_back({{}, trouble["reason"].string(), trouble["message"].string()});
   }
-  const json::Value& object = objects.back();
-  std::vector<engine::Trouble> troubles;
-  for (const json::Value& trouble : test["troubles"].array())
-    troubles.push_back({{}, trouble["reason"].string(), trouble["message"].string()});
-  FakeClock clock;
-  engine::World world(source, clock.now(), troubles);
-  json::Value plan = shown(planOf(object, world, settings));
-  compare(test["expect"], plan, "plan");
 
-  // The same input gives the same output, whenever it is.
-  engine::World later(source, clock.now() + 1000h, troubles);
-  EXPECT_EQ(shown(planOf(object, later, settings)), plan)
-      << json::formatDiff(json::diff(plan, shown(planOf(object, later, settings))));
+  const json::Value& object() const { return source.objects.back().second; }
+  json::Value plan(Duration later = 0s) {
+    engine::World world(source, FakeClock().now() + later, troubles);
+    json::Value plan = shown(planOf(object(), world, settings));
+    if (!source.asked.isNull()) plan.make("asks") = source.asked;
+    return plan;
+  }
+
+  ListSource source;
+  Settings settings;
+  std::vector<engine::Trouble> troubles;
+
+ private:
+  void add(json::Value object) {
+    json::Value& metadata = object.make("metadata");
+    if (metadata["namespace"].isNull()) metadata.make("namespace") = "ns";
+    if (metadata["uid"].isNull()) metadata.make("uid") = std::string(kube::name(object));
+    if (metadata["generation"].isNull()) metadata.make("generation") = 1;
+    metadata.make("resourceVersion") = "1";
+    const kube::Resource& resource = resourceOf(object);
+    object.make("apiVersion") = resource.apiVersion();
+    if (resource.group == "kaos.tools") object = kube::withDefaults(kindOf(object), object);
+    source.objects.emplace_back(engine::Ref{resource, kube::ObjectKey::of(object)}, object);
+  }
+};
+
+const json::Value& podHash(const json::Value& plan) {
+  static const json::Value kNone;
+  for (const json::Value& child : plan["children"].array())
+    if (child["kind"].string() == "Deployment")
+      return child["spec"]["template"]["metadata"]["annotations"]["kaos.tools/pod-spec-hash"];
+  return kNone;
 }
 
-class KaosPlan : public testing::TestWithParam<fs::path> {};
+void runCase(const json::Value& test, const json::Value& given) {
+  for (const auto& [key, value] : test.object())
+    EXPECT_THAT((std::vector<std::string>{"title", "settings", "facts", "troubles", "world",
+                                          "object", "expect", "same", "rolls", "stays"}),
+                testing::Contains(key));
+  Case one(test, given);
+  json::Value plan = one.plan();
+  EXPECT_THAT(differences(test["expect"], plan, "plan"), testing::IsEmpty());
 
-TEST_P(KaosPlan, Holds) {
-  std::ifstream file(GetParam());
-  std::stringstream text;
-  text << file.rdbuf();
-  auto cases = json::parseYaml(text.str(), GetParam().filename().string());
-  ASSERT_TRUE(cases) << cases.error().text();
-  ASSERT_FALSE(cases->empty());
-  for (const json::Document& one : *cases) {
-    SCOPED_TRACE(
-        format("{}:{}: {}", GetParam().filename().string(), one.line, one.value["title"].string()));
-    runCase(one.value);
+  // The same input gives the same output, whenever it is.
+  EXPECT_EQ(one.plan(1000h), plan) << json::formatDiff(json::diff(plan, one.plan(1000h)));
+
+  // The case with something else in it: the same children, other pods, or the same pods.
+  auto children = [&](const json::Value& change) {
+    json::Value all = Case(json::applyMergePatch(test, change), given).plan();
+    EXPECT_FALSE(podHash(all).isNull()) << json::write(change) << json::writeYaml(all);
+    return all;
+  };
+  for (const json::Value& change : test["same"].array())
+    EXPECT_EQ(children(change)["children"], plan["children"])
+        << json::write(change)
+        << json::formatDiff(json::diff(plan["children"], children(change)["children"]));
+  for (const json::Value& change : test["rolls"].array())
+    EXPECT_NE(podHash(children(change)), podHash(plan)) << json::write(change);
+  for (const json::Value& change : test["stays"].array())
+    EXPECT_EQ(podHash(children(change)), podHash(plan)) << json::write(change);
+}
+
+// A file of cases, with the objects that their worlds name.
+struct Table {
+  explicit Table(const fs::path& path) {
+    std::ifstream file(path);
+    std::stringstream text;
+    text << file.rdbuf();
+    auto documents = json::parseYaml(text.str(), path.filename().string());
+    if (!documents || documents->empty()) {
+      ADD_FAILURE() << (documents ? path.string() + ": nothing there" : documents.error().text());
+      return;
+    }
+    cases = *std::move(documents);
+    given = cases.front().value["given"];
+    if (!given.isNull()) cases.erase(cases.begin());
   }
+
+  std::vector<json::Document> cases;
+  json::Value given;
+};
+
+// What the server would not take, or nobody could mean.
+void expectSound(const json::Value& child) {
+  EXPECT_EQ(kube::checkDnsLabel(child["metadata"]["name"].string()), std::nullopt);
+  const json::Value& pod = child["spec"]["template"]["spec"];
+  for (std::string_view list : {"initContainers", "containers"})
+    for (const json::Value& container : pod[list].array()) {
+      EXPECT_FALSE(container["image"].string().empty()) << json::write(container);
+      std::set<std::string> names;
+      for (const json::Value& variable : container["env"].array())
+        EXPECT_TRUE(names.insert(variable["name"].string()).second) << json::write(container);
+    }
 }
 
 std::vector<fs::path> files() {
@@ -185,6 +285,62 @@ std::vector<fs::path> files() {
   for (const auto& entry : fs::directory_iterator(CADRE_KAOS_CASES)) found.push_back(entry.path());
   std::sort(found.begin(), found.end());
   return found;
+}
+
+class KaosPlan : public testing::TestWithParam<fs::path> {};
+
+TEST_P(KaosPlan, Holds) {
+  Table table(GetParam());
+  EXPECT_FALSE(table.cases.empty());
+  for (const json::Document& one : table.cases) {
+    SCOPED_TRACE(
+        format("{}:{}: {}", GetParam().filename().string(), one.line, one.value["title"].string()));
+    runCase(kube::enlarged(one.value), table.given);
+  }
+}
+
+// Whatever got past admission, into the object or into those beside it, is told in a condition:
+// nothing breaks, nothing is made of what is not valid, and what the status says fits together.
+TEST_P(KaosPlan, OfHostileObjectsTellsWhatIsWrong) {
+  Table table(GetParam());
+  int refused = 0, accepted = 0;
+  for (std::uint32_t seed = 1; seed <= 30 && !HasFailure(); ++seed)
+    for (const json::Document& one : table.cases) {
+      json::Mutations mutations(seed * 10'000 + static_cast<std::uint32_t>(one.line));
+      json::Value test = one.value;
+      json::Array& world = test.make("world").makeArray();
+      for (json::Value& other : world)
+        if (other.isString()) other = table.given[other.string()];
+      for (std::size_t n = 1 + mutations.below(3); n > 0; --n) {
+        json::Value& target = mutations.below(4) == 0 && !world.empty()
+                                  ? world[mutations.below(world.size())]
+                                  : test.make("object");
+        std::string_view parts[] = {"spec", "spec", "spec", "status", "data"};
+        if (std::string_view part = parts[mutations.below(5)]; !target[part].isNull())
+          mutations.apply(target.make(part));
+      }
+      SCOPED_TRACE(format("{}:{}, seed {}: {}", GetParam().filename().string(), one.line, seed,
+                          json::write(test)));
+      Case hostile(test, table.given);
+      json::Value plan = hostile.plan();
+      EXPECT_EQ(hostile.plan(1000h), plan);
+      if (kube::isDeleting(hostile.object())) continue;
+      const json::Value &conditions = plan["conditions"], &status = plan["status"];
+      bool valid = kube::validate(kindOf(hostile.object()), hostile.object()).ok();
+      if (!valid) {
+        EXPECT_THAT(conditions["Accepted"].string(), testing::StartsWith("False Invalid"));
+        EXPECT_EQ(status["phase"].string(), "Failed");
+        EXPECT_TRUE(plan["hold"].boolean() && plan["children"].isNull());
+      }
+      ++(valid ? accepted : refused);
+      EXPECT_TRUE(conditions["Accepted"].isString() && conditions["WorkloadReady"].isString());
+      EXPECT_EQ(status["ready"].boolean(), status["phase"].string() == "Ready");
+      EXPECT_EQ(status["ready"].boolean(), conditions["Ready"].string().starts_with("True"));
+      EXPECT_EQ(plan["hold"].boolean(), plan["children"].isNull());
+      for (const json::Value& child : plan["children"].array()) expectSound(child);
+    }
+  EXPECT_GT(accepted, 100);
+  EXPECT_GT(refused, 100);
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, KaosPlan, testing::ValuesIn(files()), [](const auto& info) {
@@ -208,6 +364,57 @@ TEST(KaosKinds, AreDescribedWell) {
   for (const kube::Kind* kind : {&agentKind(), &modelApiKind(), &mcpServerKind()}) {
     EXPECT_THAT(kube::problems(*kind), testing::IsEmpty()) << kind->kind;
     EXPECT_LT(json::writeYaml(kube::crd(*kind)).size(), 60'000u) << kind->kind;
+  }
+}
+
+// Spec §2: what they are called, and what `kubectl get` shows of them; in brackets only when wide.
+TEST(KaosKinds, AreCalledAndShownAsTheSpecSays) {
+  struct Shown {
+    const kube::Kind& kind;
+    std::vector<std::string> names, columns;
+    bool scales;
+  };
+  for (const auto& [kind, names, columns, scales] :
+       {Shown{agentKind(),
+              {"Agent", "agents", "agent"},
+              {"ModelAPI .spec.modelAPI", "Model .status.model", "Ready .status.ready",
+               "Phase .status.phase", "(Replicas .status.observedReplicas)",
+               "(Endpoint .status.endpoint)", "(Message .status.message)",
+               "Age .metadata.creationTimestamp"},
+              true},
+        Shown{modelApiKind(),
+              {"ModelAPI", "modelapis", "modelapi", "api", "apis"},
+              {"Mode .spec.mode", "Ready .status.ready", "Phase .status.phase",
+               "(Endpoint .status.endpoint)", "(Message .status.message)",
+               "Age .metadata.creationTimestamp"},
+              true},
+        Shown{mcpServerKind(),
+              {"MCPServer", "mcpservers", "mcpserver", "mcp", "mcps"},
+              {"Runtime .status.runtime", "Ready .status.ready", "Phase .status.phase",
+               "(Tools .status.toolCount)", "(Endpoint .status.endpoint)",
+               "(Message .status.message)", "Age .metadata.creationTimestamp"},
+              false}}) {
+    SCOPED_TRACE(kind.kind);
+    const json::Value crd = kube::crd(kind), &version = crd["spec"]["versions"].at(0),
+                      &called = crd["spec"]["names"];
+    std::vector<std::string> found{called["kind"].string(), called["plural"].string(),
+                                   called["singular"].string()};
+    for (const json::Value& name : called["shortNames"].array()) found.push_back(name.string());
+    EXPECT_EQ(found, names);
+    EXPECT_EQ(called["categories"], json::Value(json::Array{"cadre"}));
+    EXPECT_EQ(crd["spec"]["scope"].string(), "Namespaced");
+    EXPECT_EQ(version["name"].string(), "v1alpha1");
+    found.clear();
+    for (const json::Value& column : version["additionalPrinterColumns"].array()) {
+      std::string text = format("{} {}", column["name"].string(), column["jsonPath"].string());
+      found.push_back(column["priority"].integer() > 0 ? format("({})", text) : text);
+    }
+    EXPECT_EQ(found, columns);
+    const json::Value& scale = version["subresources"]["scale"];
+    EXPECT_EQ(scale["specReplicasPath"].string(), scales ? ".spec.replicas" : "");
+    EXPECT_EQ(scale["statusReplicasPath"].string(), scales ? ".status.observedReplicas" : "");
+    EXPECT_EQ(scale["labelSelectorPath"].string(), scales ? ".status.selector" : "");
+    EXPECT_FALSE(version["subresources"]["status"].isNull());
   }
 }
 

@@ -1,10 +1,15 @@
 #include "kinds/kaos/registry.h"
 
+#include <cstdint>
+#include <limits>
+
 #include "base/format.h"
 #include "json/yaml.h"
 
 namespace cadre::kaos {
 namespace {
+
+constexpr std::int64_t kMaxUser = std::numeric_limits<std::int32_t>::max();
 
 Result<std::vector<std::string>> words(const json::Value& entry, std::string_view field) {
   std::vector<std::string> list;
@@ -43,9 +48,20 @@ Result<Runtime> parseEntry(const json::Value& entry, std::optional<Runtime> base
     return Error{.code = Code::InvalidArgument, .message = std::move(why)};
   };
   if (!entry.isObject()) return invalid("it is no object");
+  for (std::string_view field : {"image", "paramsEnvVar", "transport"})
+    if (!entry[field].isNull() && !entry[field].isString())
+      return invalid(format("{} must be a text", field));
+  const json::Value &user = entry["runAsUser"], &read_only = entry["readOnlyRootFilesystem"];
+  if (!user.isNull() && (!user.isInteger() || user.integer() < 1 || user.integer() > kMaxUser))
+    return invalid("runAsUser must be a number from 1 on");
+  if (!read_only.isNull() && !read_only.isBool())
+    return invalid("readOnlyRootFilesystem must be true or false");
   Runtime runtime = base.value_or(Runtime{});
   runtime.built_in = false;
-  if (!entry["image"].isNull()) runtime.image = entry["image"].string();
+  if (!entry["image"].isNull()) {
+    runtime.image = entry["image"].string();
+    runtime.read_only_root = false;  // it is not ours
+  }
   if (runtime.image.empty()) return invalid("it has no image");
   auto command = words(entry, "command"), args = words(entry, "args"),
        required = words(entry, "requiredEnv");
@@ -66,10 +82,8 @@ Result<Runtime> parseEntry(const json::Value& entry, std::optional<Runtime> base
     return invalid(format("transport is \"{}\", not http or stdio", transport));
   runtime.stdio = transport == "stdio";
   if (runtime.stdio && runtime.command.empty()) return invalid("transport stdio needs a command");
-  if (entry["runAsUser"].isInteger())
-    runtime.run_as_user = static_cast<int>(entry["runAsUser"].integer());
-  if (entry["readOnlyRootFilesystem"].isBool())
-    runtime.read_only_root = entry["readOnlyRootFilesystem"].boolean();
+  if (!user.isNull()) runtime.run_as_user = static_cast<int>(user.integer());
+  if (!read_only.isNull()) runtime.read_only_root = read_only.boolean();
   return runtime;
 }
 

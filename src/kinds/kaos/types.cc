@@ -20,7 +20,6 @@ constexpr std::string_view kPackage =
     "^(@[A-Za-z0-9._-]+/)?[A-Za-z0-9][A-Za-z0-9._-]*(\\[[A-Za-z0-9._,-]+\\])?"
     "((==|>=|<=|!=|~=|>|<)[A-Za-z0-9.*+!_-]+(,(==|>=|<=|!=|~=|>|<)[A-Za-z0-9.*+!_-]+)*"
     "|@[A-Za-z0-9.^~*+_-]+)?$";
-constexpr std::int64_t kMaxInstructions = 512 * 1024;
 
 bool has(const json::Value& self, std::initializer_list<std::string_view> path) {
   const json::Value* at = &self;
@@ -172,7 +171,8 @@ void Memory::describe(Fields<Memory>& f) {
 void AgentConfig::describe(Fields<AgentConfig>& f) {
   f("description", &AgentConfig::description, "What it is for.");
   f("instructions", &AgentConfig::instructions, "What it is told first.")
-      .maxLength(kMaxInstructions);
+      .maxLength(kMaxInstructions)
+      .check(checkInstructions);
   f("reasoningLoopMaxSteps", &AgentConfig::reasoning_loop_max_steps,
     "Steps of one answer; 5 when not set.")
       .min(1)

@@ -4,6 +4,7 @@
 
 #include "base/format.h"
 #include "base/strings.h"
+#include "json/patch.h"
 #include "json/write.h"
 #include "kinds/kaos/check.h"
 #include "kube/names.h"
@@ -49,7 +50,7 @@ json::Value troubleView(const json::Value& pod) {
       states.push_back(json::Object{{"name", status["name"]},
                                     {"waiting", status["state"]["waiting"]},
                                     {"running", !status["state"]["running"].isNull()},
-                                    {"exitCode", status["state"]["terminated"]["exitCode"]},
+                                    {"terminated", status["state"]["terminated"]},
                                     {"lastMessage", status["lastState"]["terminated"]["message"]}});
     view.set(list, std::move(states));
   }
@@ -87,6 +88,10 @@ std::optional<Reason> podTrouble(const std::vector<const json::Value*>& pods) {
           return Reason{pull ? "PullFailed" : "CrashLooping", format("{}: {}", where, detail)};
         if (waiting == "CreateContainerConfigError" || waiting == "CreateContainerError")
           return Reason{"PodsNotReady", format("{}: {}", where, detail)};
+        if (const json::Value& ended = state["terminated"];
+            pull && ended["exitCode"].integer() != 0)
+          return Reason{"PullFailed",
+                        format("{}: {}", where, std::string(trim(ended["message"].string())))};
         if (pull && state["running"].boolean())
           return Reason{"PullingModel", format("pod {} pulls the model", (*pod)["name"].string())};
       }
@@ -135,18 +140,47 @@ Subject mcpServerSubject(const std::string& ns, const std::string& name) {
 
 // ---- The pod
 
+namespace {
+
+// Nulls count as absent: typed clients write them for what they do not mean.
+json::Value withoutNulls(const json::Value& value) {
+  if (value.isArray()) {
+    json::Array list;
+    for (const json::Value& element : value.array())
+      if (!element.isNull()) list.push_back(withoutNulls(element));
+    return list;
+  }
+  if (!value.isObject()) return value;
+  json::Object object;
+  for (const auto& [name, member] : value.object())
+    if (!member.isNull()) object.set(name, withoutNulls(member));
+  return object;
+}
+
+// Of what it is merged into, nothing stays that is not named here.
+void retainOnly(json::Value& element) {
+  if (!element.isObject()) return;
+  json::Array names;
+  for (const auto& [name, member] : element.object()) names.emplace_back(name);
+  element.make("$retainKeys") = std::move(names);
+}
+
+}  // namespace
+
 Result<json::Value> podSpec(PodParts parts, const CommonSpec& spec, const json::Value& resources) {
   json::Value container = std::move(parts.container);
   container.make("imagePullPolicy") = "IfNotPresent";
   json::Value security = json::Object{{"allowPrivilegeEscalation", false},
                                       {"readOnlyRootFilesystem", parts.read_only_root},
                                       {"capabilities", json::Object{{"drop", json::Array{"ALL"}}}}};
-  container.make("securityContext") = security;
+  // Generated, and what the container itself has of it.
+  json::Value& own = container.make("securityContext");
+  own = json::applyMergePatch(security, own.isNull() ? json::Object{} : own);
   for (json::Value& init : parts.init_containers) {
     init.make("imagePullPolicy") = "IfNotPresent";
     if (init["securityContext"].isNull()) init.make("securityContext") = security;
   }
-  if (!parts.env.has("HOME")) parts.env.add("HOME", parts.home);
+  if (!parts.env.generates("HOME")) parts.env.add("HOME", parts.home);
   container.make("env") = parts.env.finish();
 
   parts.mounts.set("/tmp", json::Object{{"name", "tmp"}});
@@ -184,20 +218,20 @@ Result<json::Value> podSpec(PodParts parts, const CommonSpec& spec, const json::
                    {"containers", json::Array{std::move(container)}},
                    {"volumes", std::move(parts.volumes)}};
   if (!parts.init_containers.empty()) pod.make("initContainers") = std::move(parts.init_containers);
-  bool token =
-      !parts.service_account.empty() || !spec.pod_spec["serviceAccountName"].string().empty();
+  bool token = parts.token || !parts.service_account.empty() ||
+               !spec.pod_spec["serviceAccountName"].string().empty() ||
+               !spec.pod_spec["serviceAccount"].string().empty();
   if (!parts.service_account.empty()) pod.make("serviceAccountName") = parts.service_account;
   pod.make("automountServiceAccountToken") = token;
   if (!spec.pod_spec.isObject()) return pod;
 
-  // Nulls count as absent: typed clients write them for what they do not mean.
-  json::Value over = spec.pod_spec;
-  std::vector<std::string> nulls;
-  for (const auto& [name, value] : over.object())
-    if (value.isNull()) nulls.push_back(name);
-  for (const std::string& name : nulls) over.makeObject().erase(name);
-  return kube::strategicMerge(kube::Type::of("", "v1", "Pod").field("spec")->type(), std::move(pod),
-                              over);
+  const kube::Type type = kube::Type::of("", "v1", "Pod").field("spec")->type();
+  json::Value over = withoutNulls(spec.pod_spec);
+  // A volume or claim has one source: another one takes its place.
+  for (std::string_view list : {"volumes", "resourceClaims"})
+    if (over[list].isArray())
+      for (json::Value& element : over.make(list).makeArray()) retainOnly(element);
+  return kube::strategicMerge(type, std::move(pod), over);
 }
 
 bool Inputs::look(engine::World& world, const std::string& ns, bool secret, const std::string& name,
@@ -230,9 +264,10 @@ Inputs inputsOf(engine::World& world, const std::string& ns, const json::Value& 
         for (bool secret : {true, false}) {
           const json::Value& ref =
               variable["valueFrom"][secret ? "secretKeyRef" : "configMapKeyRef"];
-          if (!ref.isNull() && !(secret && ref["name"].string() == own))
-            inputs.look(world, ns, secret, ref["name"].string(), ref["key"].string(),
-                        ref["optional"].boolean());
+          if (ref.isNull()) continue;
+          bool ours = secret && !own.empty() && ref["name"].string() == own;
+          inputs.look(world, ns, secret, ref["name"].string(), ref["key"].string(),
+                      ours || ref["optional"].boolean());
         }
       for (const json::Value& source : container["envFrom"].array())
         for (bool secret : {true, false}) {
@@ -323,7 +358,7 @@ void addRoute(engine::Plan& plan, engine::World& world, const Subject& subject,
                           "the cluster has no HTTPRoute: install the Gateway API's CRDs");
   json::Value wanted = httpRoute(subject, settings, route, usual_timeout);
   kube::ObjectKey key = kube::ObjectKey::of(wanted);
-  plan.child(kHttpRoutes, std::move(wanted));
+  if (!plan.hold) plan.child(kHttpRoutes, std::move(wanted));
   const json::Value& parents = world.get(kHttpRoutes, key, {"parents", parentsView});
   for (const json::Value& parent : parents.array())
     if (const json::Value* accepted = conditionOf(parent, "Accepted");
@@ -360,15 +395,15 @@ void addTelemetryCondition(engine::Plan& plan, const TelemetrySettled& telemetry
 // ---- Status
 
 void addWorkload(engine::Plan& plan, engine::World& world, const Subject& subject,
-                 std::string_view owner_uid, bool waiting_for_inputs) {
+                 std::string_view owner_uid, std::optional<int> replicas) {
   const json::Value& view =
       world.get(kDeployments, subject.key(subject.workload()), {"rollout", rolloutView});
-  if (view.isNull()) {
-    plan.condition("WorkloadReady", false, waiting_for_inputs ? "WaitingForInputs" : "RollingOut",
-                   waiting_for_inputs ? "the Deployment is made when its inputs are there"
-                                      : "Deployment ready replicas: 0/1");
-    return;
-  }
+  if (view.isNull() && plan.hold)
+    return plan.condition("WorkloadReady", false, "WaitingForInputs",
+                          "the Deployment is made when its inputs are there");
+  if (view.isNull())
+    return plan.condition("WorkloadReady", false, "RollingOut",
+                          format("Deployment ready replicas: 0/{}", replicas.value_or(1)));
   const json::Value& status = view["status"];
   std::int64_t wanted = view["replicas"].integer(1), ready = status["readyReplicas"].integer(),
                updated = status["updatedReplicas"].integer(),
@@ -424,14 +459,14 @@ void addWorkload(engine::Plan& plan, engine::World& world, const Subject& subjec
 void hold(engine::Plan& plan, engine::World& world, const Subject& subject,
           const Settings& settings, std::string_view owner_uid) {
   plan.hold = true;
-  addWorkload(plan, world, subject, owner_uid, true);
+  addWorkload(plan, world, subject, owner_uid, std::nullopt);
   if (!world.get(kServices, subject.key(subject.workload()), {"exists", existsView}).isNull())
     plan.status.set("endpoint", subject.endpoint(settings));
 }
 
 void refusePod(engine::Plan& plan, const Error& error) {
   std::erase_if(plan.conditions, [](const auto& one) { return one.type == "Accepted"; });
-  plan.condition("Accepted", false, "InvalidPodSpec", error.message);
+  plan.condition("Accepted", false, "InvalidPodSpec", "spec.podSpec: " + error.text());
 }
 
 void conclude(engine::Plan& plan, const std::vector<std::string>& gates) {

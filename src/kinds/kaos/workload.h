@@ -48,6 +48,7 @@ struct PodParts {
   json::Object mounts = {};  // of the main container: path to {name, subPath, readOnly}
   bool read_only_root = true;
   std::string service_account = {};  // its token is mounted
+  bool token = false;                // also without an account of its own
   std::string home = "/tmp";
   std::vector<std::string> config_texts = {};  // what the pod reads at start, beside its spec
 };
@@ -71,7 +72,7 @@ struct Inputs {
   bool look(engine::World& world, const std::string& ns, bool secret, const std::string& name,
             const std::string& key, bool optional);
 };
-// `own`: a Secret that we make ourselves.
+// `own`: a Secret that we make ourselves, and do not wait for.
 Inputs inputsOf(engine::World& world, const std::string& ns, const json::Value& pod_spec,
                 std::string_view own = {});
 
@@ -81,14 +82,14 @@ json::Value service(const Subject& subject);
 json::Value httpRoute(const Subject& subject, const Settings& settings,
                       const std::optional<GatewayRoute>& route, const std::string& usual_timeout);
 
-// Adds the route where the gateway is on, and its condition.
+// Adds the route where the gateway is on, unless the plan is on hold, and its condition.
 void addRoute(engine::Plan& plan, engine::World& world, const Subject& subject,
               const Settings& settings, const std::optional<GatewayRoute>& route,
               const std::string& usual_timeout);
 
-// WorkloadReady, and the Deployment's state for the status.
+// WorkloadReady, and the Deployment's state for the status. `replicas`: as the object has them.
 void addWorkload(engine::Plan& plan, engine::World& world, const Subject& subject,
-                 std::string_view owner_uid, bool waiting_for_inputs);
+                 std::string_view owner_uid, std::optional<int> replicas);
 
 // Something is missing: what runs goes on as it is, and its endpoint stays while its Service does.
 void hold(engine::Plan& plan, engine::World& world, const Subject& subject,

@@ -11,6 +11,7 @@
 #include "json/write.h"
 #include "json/yaml.h"
 #include "kube/schema.h"
+#include "kube/testing/large.h"
 #include "kube/validate.h"
 
 namespace cadre::kube {
@@ -40,7 +41,8 @@ inline std::vector<SchemaCase> loadSchemaCases(const std::string& file, const Ki
     return {};
   }
   std::vector<SchemaCase> cases;
-  for (const json::Value& entry : documents->front().value.array()) {
+  const json::Value all = enlarged(documents->front().value);
+  for (const json::Value& entry : all.array()) {
     auto whole = [&](const json::Value& spec) {
       json::Value object = entry["object"].isObject() ? entry["object"] : json::Object{};
       object.make("apiVersion") = kind.gvk().apiVersion();
