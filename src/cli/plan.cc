@@ -135,7 +135,9 @@ struct Onlooker {
                               withoutControls(key.error().text())));
     made->engine =
         std::make_unique<engine::Engine>(*made->cluster->client, made->random, std::move(options));
-    if (!made->cluster->loop.runUntil([&] { return made->engine->synced(); }, kPatience)) {
+    // All plans have been run: then it is known who looks at what.
+    auto known = [&] { return made->engine->synced() && made->engine->idle(); };
+    if (!made->cluster->loop.runUntil(known, kPatience)) {
       std::string why = "the cluster did not answer in time";
       for (const auto& [kind, trouble] : made->engine->troubles())
         why = format("watching {}: {}", kind, trouble);

@@ -83,8 +83,9 @@ class Engine final : private Source {
     std::vector<Write> writes;  // of children
   };
   Preview preview(const Ref& ref, const json::Value& object);
-  // What would be done for the children of an object that is so, by such a plan.
-  std::vector<Write> changes(const Ref& ref, const json::Value& object, const Plan& plan) {
+  // What would be done for the children of an object that is so, by such a plan, sooner or later.
+  std::vector<Write> changes(const Ref& ref, const json::Value& object, Plan plan) {
+    for (Child& child : plan.children) child.wave = 0;
     return reconcileChildren(ref, object, plan, observed(nullptr));
   }
   // Whose plans looked at it when they last ran.

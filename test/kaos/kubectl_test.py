@@ -61,8 +61,11 @@ class SeedTest(KaosTest):
             """exec kubectl logs -n kaos-system \\
               deployment/kaos-operator-controller-manager -f""",
         )
-        self.assertRegex(log.stdout.readline(), r"serving .*systems=kaos")
-        self.assertRegex(log.stdout.readline(), r"this program leads .*lease=kaos-system/cadre-operator")
+        lines = ""
+        while "this program leads" not in lines and len(lines.splitlines()) < 10:
+            lines += log.stdout.readline()
+        self.assertRegex(lines, r"serving .*systems=kaos")
+        self.assertRegex(lines, r"this program leads .*lease=kaos-system/cadre-operator")
         self.assertIsNone(log.poll())
 
     def test_resources_are_shown_and_watched(self):
