@@ -115,8 +115,10 @@ struct Onlooker {
   Random random = Random::fromSystem();
   std::unique_ptr<engine::Engine> engine;
 
+  // Looks at the command's namespace, the operator's, and these.
   static Result<std::unique_ptr<Onlooker>> start(const Systems& systems, const ClusterFlags& flags,
-                                                 const Surroundings& surroundings) {
+                                                 const Surroundings& surroundings,
+                                                 std::set<std::string> namespaces = {}) {
     auto made = std::make_unique<Onlooker>();
     auto cluster = Cluster::connect(flags, surroundings);
     if (!cluster) return cluster.error();
@@ -124,9 +126,8 @@ struct Onlooker {
     engine::EngineOptions options;
     systems.serve(options);
     if (!made->cluster->ns.empty()) {
-      options.namespaces = {made->cluster->ns};
-      if (systems.kaos.system_namespace != made->cluster->ns)
-        options.namespaces.push_back(systems.kaos.system_namespace);
+      namespaces.insert({made->cluster->ns, systems.kaos.system_namespace});
+      options.namespaces = {namespaces.begin(), namespaces.end()};
     }
     if (auto key = readHashKey(*made->cluster, systems.kaos.system_namespace))
       options.hash_secret = hashWith(*key);
@@ -181,7 +182,10 @@ std::string changesOf(Cluster& cluster, const engine::Write& write) {
 
 int planOnline(const Systems& systems, const std::vector<FromFile>& files,
                const ClusterFlags& flags, const Surroundings& surroundings) {
-  auto onlooker = Onlooker::start(systems, flags, surroundings);
+  std::set<std::string> namespaces;
+  for (const FromFile& one : files)
+    if (std::string_view ns = kube::ns(one.document.value); !ns.empty()) namespaces.emplace(ns);
+  auto onlooker = Onlooker::start(systems, flags, surroundings, std::move(namespaces));
   if (!onlooker) {
     fail(surroundings, onlooker.error().text());
     return 2;

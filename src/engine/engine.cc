@@ -212,9 +212,9 @@ void Engine::stateChanged(const kube::Resource& resource) {
 }
 
 // Not from inside of what calls.
-void Engine::wakeUp() {
+void Engine::wakeUp(Duration after) {
   if (std::exchange(work_queued_, true)) return;
-  working_ = client_.scheduler().after(0s, [this] {
+  working_ = client_.scheduler().after(after, [this] {
     work_queued_ = false;
     work();
   });
@@ -288,8 +288,7 @@ void Engine::work() {
     // All of them look at the same, and it is not known yet: the rest would look in vain.
     if (in_vain_ >= kMostInVain) {
       in_vain_ = 0;
-      working_ = client_.scheduler().after(kLookAgain, [this] { work(); });
-      return;
+      return wakeUp(kLookAgain);
     }
     auto ref = queue_.take();
     if (!ref) return;

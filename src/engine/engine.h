@@ -128,7 +128,7 @@ class Engine final : private Source {
   void unsubscribe(const Ref& ref, const Read& read);
   void forget(const Ref& ref);
 
-  void wakeUp();
+  void wakeUp(Duration after = 0s);
   void work();
   void run(const Ref& ref);
   Result<Plan> planOf(const Ref& ref, const json::Value& object, World& world);

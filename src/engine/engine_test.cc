@@ -42,6 +42,7 @@ struct Fixture : kube::FakeApi {
   Metrics metrics;
   int runs = 0;
   bool any_kind = false;
+  bool secrets_by_name = false;
   int writes_left = 1000;  // until the lease is lost
   Function<Plan(const json::Value&, World&)> plan = [](const json::Value&, World&) {
     return Plan();
@@ -62,7 +63,8 @@ struct Fixture : kube::FakeApi {
                                  },
                              .conditions = {"Ready"},
                              .any_kind = any_kind});
-    options.scopes = {{.resource = kConfigMaps, .indexes = {kByRoom}}, {.resource = kSecrets}};
+    options.scopes = {{.resource = kConfigMaps, .indexes = {kByRoom}},
+                      {.resource = kSecrets, .named = secrets_by_name}};
     options.backoff = {.first = 200ms, .limit = 1min, .factor = 2, .jitter = 0};
     options.hash_secret = [](std::string_view value) { return format("hash of {}", value); };
     options.still_leads = [this] { return writes_left-- >= 0; };
@@ -473,6 +475,28 @@ TEST(Engine, CountsUnderTheNamesThatDashboardsKnow) {
   EXPECT_THAT(shown("cadre_writes"),
               ElementsAre(R"(cadre_writes_total{kind="ConfigMap",op="create"} 3)",
                           R"(cadre_writes_total{kind="Lamp",op="status"} 1)"));
+}
+
+// All look at something that is not known yet, while writes of others end.
+TEST(Engine, ManyThatLookInVainHoldUpNobody) {
+  Fixture f;
+  f.secrets_by_name = true;
+  f.plan = [](const json::Value& object, World& world) {
+    if (kube::name(object).starts_with("waits")) world.get(kSecrets, {"ns", "key"});
+    return kube::name(object).starts_with("waits") ? Plan() : withMaps({"a"});
+  };
+  f.start();
+  std::vector<json::Value> lamps{object("good", 10)};
+  for (int i = 0; i < 40; ++i) lamps.push_back(object(format("waits-{}", i), 11 + i));
+  f.sync(lamps);
+  ASSERT_THAT(f.said(), ElementsAre("POST configmaps"));
+  f.accept(f.last());  // whose end looks for more to do
+  f.scheduler.advance(1s);
+  EXPECT_THAT(f.said(), ElementsAre("PATCH lamps/good/status"));
+  f.acceptAll();
+  f.tell(kLamps, "ADDED", object("late", 400));
+  f.scheduler.advance(1s);
+  EXPECT_THAT(f.said(), ElementsAre("PATCH lamps/late/status")) << "the name is taken, it says";
 }
 
 // The children of an object that was deleted and made anew may still be there, as the old one's.

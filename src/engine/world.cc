@@ -26,12 +26,16 @@ std::uint64_t hashOf(const View& view, const json::Value& object) {
 const json::Value& World::get(const kube::Resource& resource, const kube::ObjectKey& key,
                               View view) {
   Read read{.what = Read::What::Object, .ref = {resource, key}, .view = view};
+  // A plan may look again and again: at each peer of each peer.
+  auto [looked, is_new] = looked_.try_emplace({read.ref, view.of}, &kNothing);
+  if (!is_new) return *looked->second;
   complete_ &= source_.state(read.ref) != Source::State::NotYet;
   auto object = source_.find(read.ref);
   if (object) read.seen = hashOf(view, *object);
   reads_.push_back(std::move(read));
-  if (!object) return kNothing;
-  return values_.emplace_back(view.of ? view.of(*object) : *std::move(object));
+  if (object)
+    looked->second = &values_.emplace_back(view.of ? view.of(*object) : *std::move(object));
+  return *looked->second;
 }
 
 std::vector<const json::Value*> World::list(const kube::Resource& resource, const Index& index,

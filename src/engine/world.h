@@ -122,6 +122,7 @@ class World {
   std::vector<Turn> turns_;
   std::vector<Read> reads_;
   std::deque<json::Value> values_;
+  std::map<std::pair<Ref, json::Value (*)(const json::Value&)>, const json::Value*> looked_;
   std::deque<Fact> facts_;
   std::optional<Time> due_;
   bool complete_ = true;

@@ -1,6 +1,7 @@
 #include "kinds/kaos/env.h"
 
 #include <algorithm>
+#include <map>
 
 namespace cadre::kaos {
 namespace {
@@ -80,14 +81,14 @@ std::vector<std::string> EnvList::ignored() const {
 
 Env mergedEnv(const Env& base, const Env& over) {
   Env merged;
+  std::map<std::string_view, std::size_t> places;  // a list may be as long as an object
   for (const Env* list : {&base, &over})
     for (const EnvVar& variable : *list) {
-      auto same = std::find_if(merged.begin(), merged.end(),
-                               [&](const EnvVar& one) { return one.name == variable.name; });
-      if (same == merged.end()) {
+      auto [place, is_new] = places.try_emplace(variable.name, merged.size());
+      if (is_new) {
         merged.push_back(variable);
       } else {
-        *same = variable;
+        merged[place->second] = variable;
       }
     }
   return merged;
