@@ -249,6 +249,11 @@ class Why {
     if (!told_.insert(ref).second) return say(format("{}: see above", ref.text()));
     auto preview = onlooker_.preview(ref, *object);
     const kube::Condition* ready = preview.plan.find("Ready");
+    // The operator knows more: what became of the children that it wanted to make.
+    auto told = kube::findCondition(*object, "Ready");
+    if (told && told->status == kube::ConditionStatus::False &&
+        told->observed_generation == kube::generation(*object))
+      ready = &*told;
     if (ready && ready->status == kube::ConditionStatus::True)
       return say(format("{} is ready", ref.text()));
     say(format("{} is not ready: {}: {}", ref.text(), ready ? ready->reason : "NotYet",

@@ -82,8 +82,13 @@ std::optional<std::vector<Draft::Planned>> Draft::settle(
         json::Value status = wantedStatus(*object, plan, now);
         object->make("status") = std::move(status);
         differs |= lay(ref, *object);
-        for (const Child& child : plan.children)
-          differs |= lay(child.ref(), asIfRunning(finished(child, ref, *object)));
+        for (const Child& child : plan.children) {
+          if (child.keep == Child::Keep::Once && find(child.ref())) continue;  // it stays as it is
+          json::Value made = asIfRunning(finished(child, ref, *object));
+          for (const auto& [key, prefix] : child.generate)
+            made.make("data").make(key) = "made once";
+          differs |= lay(child.ref(), std::move(made));
+        }
       }
       changed |= differs;
       if (!differs || !readers) continue;

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t kMaxTelling = 100;  // events at a time; more are dropped, as everywhere
 constexpr int kMostInVain = 16;
+constexpr int kWorthTelling = 3;  // tries, of what may yet go well by itself
 constexpr Duration kLookAgain = 100ms;
 constexpr std::string_view kReplicasManager = "cadre-replicas";
 const kube::Resource kEvents{"", "v1", "events", "Event"};
@@ -31,6 +32,7 @@ struct Engine::Entry {
   struct Failure {
     Backoff backoff;
     Instant retry_at = {};
+    int times = 0;
     std::string reason = {}, message = {};  // empty: not worth telling
   };
   struct Accepted {
@@ -761,11 +763,13 @@ void Engine::failed(const std::shared_ptr<Trial>& trial, const Error& error) {
   Duration wait = std::max(failure.backoff.next(), error.retry_after.value_or(0s));
   failure.retry_at = client_.scheduler().clock().instant() + wait;
   bool own = write.ref == trial->owner;
-  if (isRefusal(error) && !own && failure.message != error.text()) {
+  ++failure.times;
+  if (!own && (isRefusal(error) || failure.times >= kWorthTelling)) {
     failure.reason = "ChildRejected";
     failure.message = error.text();
-    entry.again = true;  // the plan looks again, and tells
   }
+  // The plan looks again before the next try, and tells.
+  if (!own) entry.again = true;
   entry.failed = true;
   if (options_.metrics) meters_.at(lower(trial->owner.resource.kind))->retried();
   logger_.warn("writing failed; trying again", {{"what", write.text()},

@@ -477,6 +477,35 @@ TEST(Engine, CountsUnderTheNamesThatDashboardsKnow) {
                           R"(cadre_writes_total{kind="Lamp",op="status"} 1)"));
 }
 
+// A child that cannot be made is told, also where nothing else makes the plan look again.
+TEST(Engine, WhatCannotBeMadeIsTold) {
+  for (bool refused : {true, false}) {
+    Fixture f;
+    f.plan = [](const json::Value&, World& world) {
+      Plan plan = withMaps({"a"});
+      bool made = world.troubles().empty();
+      plan.condition("Ready", made, made ? "Fine" : world.troubles()[0].reason);
+      return plan;
+    };
+    f.start();
+    f.sync({object("desk", 10)});
+    std::string said;
+    for (int tries = 0; tries < 4; ++tries) {
+      for (; f.seen < f.requests->sent.size(); ++f.seen) {
+        auto& sent = *f.requests->sent[f.seen];
+        if (sent.request.method == "POST") {
+          f.refuse(sent, refused ? 422 : 500, refused ? "Invalid" : "InternalError");
+        } else {
+          said = sent.request.body;
+          f.accept(sent);
+        }
+      }
+      f.scheduler.advance(5s);
+    }
+    EXPECT_THAT(said, HasSubstr("ChildRejected")) << refused;
+  }
+}
+
 // All look at something that is not known yet, while writes of others end.
 TEST(Engine, ManyThatLookInVainHoldUpNobody) {
   Fixture f;

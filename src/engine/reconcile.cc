@@ -50,7 +50,9 @@ void setMark(json::Value& object, std::string_view mark) {
 
 // "spec.replicas is 3, not 1"; of Secrets the place alone.
 std::string inWords(const Child& child, const json::Change& change) {
-  if (isSecret(child.resource)) return change.path + " differs";
+  // Variables may hold what is nobody's business.
+  if (isSecret(child.resource) || change.path.find("env[") != std::string::npos)
+    return change.path + " differs";
   auto value = [](const std::optional<json::Value>& side) {
     return side ? shorten(json::write(*side), 80) : "missing";
   };

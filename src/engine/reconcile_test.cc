@@ -394,6 +394,18 @@ TEST(Reconcile, ReplicasThatAreNoLongerSetAreLeftAsTheyAre) {
   EXPECT_FALSE(writes[0].leave_replicas) << "we set them again";
 }
 
+TEST(Reconcile, ValuesOfVariablesAreNotShown) {
+  Cluster c;
+  c.plan.children = {{.resource = kDeployments, .object = parsed(R"({"metadata":{"name":"web",
+      "namespace":"ns"},"spec":{"template":{"spec":{"containers":[{"name":"main","env":[
+      {"name":"KEY","value":"sesame"}]}]}}}})")}};
+  c.settle();
+  c.at(kDeployments, "web") = json::applyMergePatch(c.at(kDeployments, "web"), parsed(R"({"spec":
+      {"template":{"spec":{"containers":[{"name":"main","env":[{"name":"KEY","value":"x"}]}]}}}})"));
+  ASSERT_EQ(c.texts().size(), 1u);
+  EXPECT_THAT(c.texts()[0], AllOf(HasSubstr("differs"), Not(HasSubstr("sesame"))));
+}
+
 TEST(Reconcile, OfPodsOnlyLabelsCount) {
   Cluster c;
   c.plan.children = {

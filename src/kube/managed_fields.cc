@@ -26,7 +26,7 @@ bool isEmpty(const json::Value& value) {
 
 // Takes away what `fields` (a fieldsV1) names, `wanted` does not have, and nobody else holds.
 void drop(json::Value& object, const json::Value& fields, const json::Value& wanted,
-          const std::vector<const json::Value*>& held) {
+          const std::vector<const json::Value*>& held, bool leaves) {
   auto below = [&](const std::string& step) {
     std::vector<const json::Value*> more;
     for (const json::Value* one : held)
@@ -40,11 +40,11 @@ void drop(json::Value& object, const json::Value& fields, const json::Value& wan
       if (!object.isObject() || object[name].isNull()) continue;
       const json::Value& want = wanted[name];
       if (isEmpty(inside)) {
-        if (want.isNull() && others.empty()) object.makeObject().erase(name);
+        if (leaves && want.isNull() && others.empty()) object.makeObject().erase(name);
         continue;
       }
       json::Value& member = object.make(name);
-      drop(member, inside, want, others);
+      drop(member, inside, want, others, leaves);
       if (want.isNull() && others.empty() && isEmpty(member)) object.makeObject().erase(name);
     } else if (step.starts_with("k:") && object.isArray()) {
       auto keys = json::parse(step.substr(2));
@@ -57,7 +57,7 @@ void drop(json::Value& object, const json::Value& fields, const json::Value& wan
       if (want.isNull() && others.empty()) {
         list.erase(element);
       } else {
-        drop(*element, inside, want, others);
+        drop(*element, inside, want, others, leaves);
       }
     } else if (step.starts_with("v:") && object.isArray()) {
       auto value = json::parse(step.substr(2));
@@ -79,7 +79,8 @@ json::Value withoutDropped(json::Value object, std::string_view manager,
     if (entry["manager"].string() != manager) held.push_back(&entry["fieldsV1"]);
   for (const json::Value& entry : entries.array())
     if (entry["manager"].string() == manager && entry["subresource"].string().empty())
-      drop(object, entry["fieldsV1"], wanted, held);
+      // Who made an object also holds the defaults of its fields, which come back.
+      drop(object, entry["fieldsV1"], wanted, held, entry["operation"].string() != "Update");
   return object;
 }
 

@@ -44,5 +44,16 @@ TEST(ManagedFields, WhatIsNoLongerAppliedIsDroppedUnlessOthersHoldIt) {
   }
 }
 
+TEST(ManagedFields, DefaultsOfWhoMadeItComeBack) {
+  auto value = [](std::string_view text) { return json::parseYaml(text, "a case")->front().value; };
+  json::Value object = value(
+      "{policy: Always, ports: [{port: 80}, {port: 90}], metadata: {managedFields: [{manager: us, "
+      "operation: Update, fieldsV1: {f:policy: {}, f:ports: {'k:{\"port\":80}': {.: {}}, "
+      "'k:{\"port\":90}': {.: {}}}}}]}}");
+  json::Value left = withoutDropped(object, "us", value("{ports: [{port: 90}]}"));
+  EXPECT_EQ(left["policy"].string(), "Always");
+  EXPECT_EQ(json::write(left["ports"]), R"([{"port":90}])");
+}
+
 }  // namespace
 }  // namespace cadre::kube
