@@ -105,8 +105,11 @@ class InstallTest(ClusterTest):
 
         # Trap 18: without the operator everything can be deleted.
         kubectl("delete", "--timeout=120s", "-f", "-", input=manifest)
-        self.assertEqual(kubectl("get", "deployments,services", "-A", "-l", "app.kubernetes.io/part-of=kaos", "-o",
-                                 "name"), "")
+        # What belonged to them is collected a moment later.
+        def left():
+            return kubectl("get", "deployments,services", "-A", "-l", "app.kubernetes.io/part-of=kaos", "-o", "name")
+        wait_until(lambda: not left(), 60)
+        self.assertEqual(left(), "")
 
     def load(self, name, archive, image, *argv):
         subprocess.run([ROOT / "tools/image", image, archive, *argv], check=True)
