@@ -99,10 +99,9 @@ class Config {
     OperatorFlags flags;
     CLI::App command;
     flags.addTo(command);
-    if (auto good = applySettings(command, seen_, path_); good)
-      return changed_();
-    else
-      logger_.error("the new settings are passed over", {{"error", good.error().text()}});
+    auto applied = applySettings(command, seen_, path_);
+    if (applied) return changed_();
+    logger_.error("the new settings are passed over", {{"error", applied.error().text()}});
     lookLater();
   }
 

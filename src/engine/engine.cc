@@ -499,7 +499,6 @@ Engine::Preview Engine::preview(const Ref& ref, const json::Value& object) {
   preview.plan = served_.at(ref.resource)->plan(object, world);
   preview.complete = world.complete() && picture_.childrenKnown();
   preview.reads = world.takeReads();
-  preview.writes = changes(ref, object, preview.plan);
   return preview;
 }
 

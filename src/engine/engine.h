@@ -75,12 +75,11 @@ class Engine final : private Source {
   // What is in the way of watching, per kind; empty when all is well.
   std::map<std::string, std::string> troubles() const { return picture_.troubles(); }
 
-  // What would be done for this object if it were so, by what is known now. Sends nothing.
+  // What its plan says of this object if it were so, by what is known now.
   struct Preview {
     bool complete = false;  // else something that the plan looks at is not there yet: ask again
     Plan plan;
     std::vector<Read> reads;
-    std::vector<Write> writes;  // of children
   };
   Preview preview(const Ref& ref, const json::Value& object);
   // What would be done for the children of an object that is so, by such a plan, sooner or later.

@@ -131,6 +131,14 @@ class ClusterTest : public testing::Test {
     EXPECT_TRUE(items) << items.error().text();
     return items ? *std::move(items) : std::vector<json::Value>();
   }
+  // In the test's own namespace.
+  std::optional<json::Value> get(const kube::Resource& resource, std::string_view name) {
+    auto got = run(
+        [&](auto done) { return client->get(resource, {ns, std::string(name)}, std::move(done)); });
+    if (got) return *got;
+    EXPECT_EQ(got.error().code, Code::NotFound) << got.error().text();
+    return std::nullopt;
+  }
   // Looks again and again, while the loop goes on.
   bool eventually(const Function<bool()>& holds) {
     for (int i = 0; i < 600; ++i) {

@@ -132,13 +132,6 @@ class EngineClusterTest : public ClusterTest {
                                {"metadata", json::Object{{"name", name}, {"namespace", ns}}},
                                {"spec", parsed(spec)}});
   }
-  std::optional<json::Value> get(const kube::Resource& resource, std::string_view name) {
-    auto got = run(
-        [&](auto done) { return client->get(resource, {ns, std::string(name)}, std::move(done)); });
-    if (got) return *got;
-    EXPECT_EQ(got.error().code, Code::NotFound) << got.error().text();
-    return std::nullopt;
-  }
   void patch(const kube::Resource& resource, std::string_view name, std::string_view merge) {
     must([&](auto done) {
       return client->patch(resource, {ns, std::string(name)}, kube::PatchType::Merge, parsed(merge),

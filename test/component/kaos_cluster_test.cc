@@ -59,13 +59,6 @@ class KaosClusterTest : public ClusterTest {
     make(kMcpServers, "echo", R"({"config":{"tools":{"fromString":"def echo(): pass"}}})");
     make(kAgents, "helper", R"({"modelAPI":"llm","model":"a","mcpServers":["echo"]})");
   }
-  std::optional<json::Value> get(const kube::Resource& resource, std::string_view name) {
-    auto got = run(
-        [&](auto done) { return client->get(resource, {ns, std::string(name)}, std::move(done)); });
-    if (got) return *got;
-    EXPECT_EQ(got.error().code, Code::NotFound) << got.error().text();
-    return std::nullopt;
-  }
   json::Value status(const kube::Resource& resource, std::string_view name) {
     auto object = get(resource, name);
     if (!object || (*object)["status"]["observedGeneration"].integer() != kube::generation(*object))

@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "base/format.h"
+#include "engine/draft.h"
 #include "engine/reconcile.h"
 #include "json/diff.h"
 #include "json/patch.h"
@@ -31,10 +32,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Everything that exists is in a list.
-class ListSource final : public engine::Source {
+// What is known beside the objects.
+class Surroundings final : public engine::Source {
  public:
-  std::vector<std::pair<engine::Ref, json::Value>> objects;
   std::map<std::string, engine::Fact> facts;
   json::Value asked;  // of what was observed last
   bool gateway_api = true;
@@ -43,20 +43,10 @@ class ListSource final : public engine::Source {
   State state(const kube::Resource& resource) override {
     return resource == kHttpRoutes && !gateway_api ? State::NotServed : State::Known;
   }
-  std::optional<json::Value> find(const engine::Ref& ref) override {
-    for (const auto& [at, object] : objects)
-      if (at == ref) return object;
-    return std::nullopt;
-  }
-  std::vector<kube::ObjectKey> keys(const kube::Resource& resource, const engine::Index& index,
-                                    const std::string& value) override {
-    std::vector<kube::ObjectKey> found;
-    for (const auto& [at, object] : objects) {
-      auto values = index.of(object);
-      if (at.resource == resource && std::find(values.begin(), values.end(), value) != values.end())
-        found.push_back(at.key);
-    }
-    return found;
+  std::optional<json::Value> find(const engine::Ref&) override { return std::nullopt; }
+  std::vector<kube::ObjectKey> keys(const kube::Resource&, const engine::Index&,
+                                    const std::string&) override {
+    return {};
   }
   engine::Fact observe(const engine::Observation& observation) override {
     asked = observation.input;
@@ -173,9 +163,9 @@ Settings settingsFrom(const json::Value& given) {
 struct Case {
   Case(const json::Value& test, const json::Value& given)
       : settings(settingsFrom(test["settings"])) {
-    source.gateway_api = !test["settings"]["gatewayApiMissing"].boolean();
+    around.gateway_api = !test["settings"]["gatewayApiMissing"].boolean();
     for (const auto& [what, fact] : test["facts"].object())
-      source.facts[what] = {.known = !fact["value"].isNull(),
+      around.facts[what] = {.known = !fact["value"].isNull(),
                             .value = fact["value"],
                             .error = fact["error"].string()};
     for (const json::Value& one : test["world"].array())
@@ -185,15 +175,17 @@ struct Case {
       troubles.push_back({{}, trouble["reason"].string(), trouble["message"].string()});
   }
 
-  const json::Value& object() const { return source.objects.back().second; }
+  const json::Value& object() const { return draft.at(self); }
   json::Value plan(Duration later = 0s) {
-    engine::World world(source, FakeClock().now() + later, troubles);
+    engine::World world(draft, FakeClock().now() + later, troubles);
     json::Value plan = shown(planOf(object(), world, settings));
-    if (!source.asked.isNull()) plan.make("asks") = source.asked;
+    if (!around.asked.isNull()) plan.make("asks") = around.asked;
     return plan;
   }
 
-  ListSource source;
+  Surroundings around;
+  engine::Draft draft{&around};
+  engine::Ref self;  // what is planned
   Settings settings;
   std::vector<engine::Trouble> troubles;
 
@@ -207,7 +199,8 @@ struct Case {
     const kube::Resource& resource = resourceOf(object);
     object.make("apiVersion") = resource.apiVersion();
     if (resource.group == "kaos.tools") object = kube::withDefaults(kindOf(object), object);
-    source.objects.emplace_back(engine::Ref{resource, kube::ObjectKey::of(object)}, object);
+    self = {resource, kube::ObjectKey::of(object)};
+    draft.put(self, std::move(object));
   }
 };
 
