@@ -120,7 +120,7 @@ class AgentPlan {
     }
     if (exposed) {
       plan_.child(kServices, service(subject_));
-      plan_.status.set("endpoint", subject_.endpoint(settings_));
+      addEndpoint(plan_, world_, subject_, settings_, kube::uid(object_));
     }
     addWorkload(plan_, world_, subject_, kube::uid(object_), spec_.replicas);
     return finish();

@@ -62,7 +62,7 @@ class McpServerPlan {
     plan_.child(kDeployments, std::move(made));
     plan_.child(kServices, service(subject_));
     tellIgnored(plan_, env_);
-    plan_.status.set("endpoint", subject_.endpoint(settings_));
+    addEndpoint(plan_, world_, subject_, settings_, kube::uid(object_));
     addWorkload(plan_, world_, subject_, kube::uid(object_), std::nullopt);
     return finish();
   }

@@ -86,7 +86,7 @@ class ModelApiPlan {
     plan_.child(kDeployments, deployment(subject_, *std::move(pod), inputs.texts, spec_.replicas));
     plan_.child(kServices, service(subject_));
     tellIgnored(plan_, env_);
-    plan_.status.set("endpoint", subject_.endpoint(settings_));
+    addEndpoint(plan_, world_, subject_, settings_, kube::uid(object_));
     addWorkload(plan_, world_, subject_, kube::uid(object_), spec_.replicas);
     return finish();
   }

@@ -63,6 +63,12 @@ json::Value dataView(const json::Value& object) {
 
 json::Value existsView(const json::Value&) { return true; }
 
+json::Value ownerView(const json::Value& object) {
+  const json::Value& metadata = object["metadata"];
+  return json::Object{{"metadata", json::Object{{"labels", metadata["labels"]},
+                                                {"ownerReferences", metadata["ownerReferences"]}}}};
+}
+
 json::Value parentsView(const json::Value& route) { return route["status"]["parents"]; }
 
 struct Reason {
@@ -460,7 +466,14 @@ void hold(engine::Plan& plan, engine::World& world, const Subject& subject,
           const Settings& settings, std::string_view owner_uid) {
   plan.hold = true;
   addWorkload(plan, world, subject, owner_uid, std::nullopt);
-  if (!world.get(kServices, subject.key(subject.workload()), {"exists", existsView}).isNull())
+  addEndpoint(plan, world, subject, settings, owner_uid);
+}
+
+void addEndpoint(engine::Plan& plan, engine::World& world, const Subject& subject,
+                 const Settings& settings, std::string_view owner_uid) {
+  const json::Value& service =
+      world.get(kServices, subject.key(subject.workload()), {"owner", ownerView});
+  if (engine::belongsTo(service, owner_uid))
     plan.status.set("endpoint", subject.endpoint(settings));
 }
 

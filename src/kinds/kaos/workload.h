@@ -91,7 +91,11 @@ void addRoute(engine::Plan& plan, engine::World& world, const Subject& subject,
 void addWorkload(engine::Plan& plan, engine::World& world, const Subject& subject,
                  std::string_view owner_uid, std::optional<int> replicas);
 
-// Something is missing: what runs goes on as it is, and its endpoint stays while its Service does.
+// Where it answers, as soon as its Service is there.
+void addEndpoint(engine::Plan& plan, engine::World& world, const Subject& subject,
+                 const Settings& settings, std::string_view owner_uid);
+
+// Something is missing: what runs goes on as it is.
 void hold(engine::Plan& plan, engine::World& world, const Subject& subject,
           const Settings& settings, std::string_view owner_uid);
 
