@@ -7,7 +7,6 @@
 #include "json/write.h"
 #include "kube/covers.h"
 #include "kube/names.h"
-#include "net/tls.h"
 
 namespace cadre::engine {
 namespace {
@@ -16,7 +15,6 @@ constexpr std::size_t kMaxTelling = 100;  // events at a time; more are dropped,
 constexpr int kMostInVain = 16;
 constexpr int kWorthTelling = 3;  // tries, of what may yet go well by itself
 constexpr Duration kLookAgain = 100ms;
-constexpr std::string_view kReplicasManager = "cadre-replicas";
 const kube::Resource kEvents{"", "v1", "events", "Event"};
 
 // What the server will say again, however often it is asked.
@@ -95,6 +93,7 @@ Engine::Engine(kube::Client& client, Random& random, EngineOptions options)
                 }),
       acts_(client.scheduler(), random, std::move(options_.acts),
             [this](const Ref& who) { queue_.add(who); }),
+      sender_(client, std::move(options_.predecessors), [this] { return mayWrite(); }),
       queue_(client.scheduler(), [this] { wakeUp(); }, makeMeters()) {
   for (const Served& kind : options_.kinds) {
     served_[kind.resource] = &kind;
@@ -562,185 +561,51 @@ void Engine::send(const Ref& ref, const json::Value& object, Write write) {
   entries_.at(ref).trials.push_back(trial);
   ++in_flight_;
   picture_.countWrite(trial->write);
-  switch (trial->write.op) {
-    case Write::Op::Create:
-      return sendCreate(trial);
-    case Write::Op::Apply:
-      return trial->write.leave_replicas ? leaveReplicas(trial) : beginApply(trial);
-    case Write::Op::Delete:
-      return sendDelete(trial);
-    case Write::Op::Finalizers:
-      return sendFinalizers(trial);
-    case Write::Op::Status:
-      return sendStatus(trial);
-    case Write::Op::Conflict:
-      return;
-  }
-}
-
-// Calls back only as long as the trial is not given up: its Pending is dropped with it.
-void Engine::sendCreate(const std::shared_ptr<Trial>& trial) {
+  // Calls back only as long as the trial is not given up: its Pending is dropped with it.
   std::weak_ptr<Trial> weak = trial;
-  const Write& write = trial->write;
-  json::Value body = write.object;
-  for (const auto& [key, prefix] : write.generate)  // known to nobody before this moment
-    body.make("stringData").make(key) = prefix + hexEncode(net::secureRandom(32));
-  trial->pending = client_.create(
-      write.ref.resource, body, {.as = write.as}, [this, weak](Result<json::Value> made) {
-        auto trial = weak.lock();
-        if (!trial) return;
-        if (made) return succeeded(trial, *made);
-        if (made.error().code != Code::AlreadyExists) return failed(trial, made.error());
-        // It is there, but not among what we see: it lost our label, is someone else's, or is newer
-        // than our watch. To be looked at by itself.
-        const Ref& child = trial->write.ref;
-        entries_.at(trial->owner).strangers[child] = true;
-        subscribe(trial->owner, Read{.what = Read::What::Object, .ref = child});
-        entries_.at(trial->owner).again = true;
-        ended(trial);
-      });
-}
-
-// What only we have set falls back to its default when we leave it out. So somebody else holds it,
-// until an autoscaler or a user sets it.
-void Engine::leaveReplicas(const std::shared_ptr<Trial>& trial) {
-  std::weak_ptr<Trial> weak = trial;
-  const Write& write = trial->write;
-  json::Value body = json::Object{{"apiVersion", write.object["apiVersion"]},
-                                  {"kind", write.object["kind"]},
-                                  {"metadata", json::Object{{"name", write.ref.key.name},
-                                                            {"namespace", write.ref.key.ns},
-                                                            {"uid", write.uid}}},
-                                  {"spec", json::Object{{"replicas", *write.leave_replicas}}}};
-  trial->pending = client_.apply(write.ref.resource, body,
-                                 {.as = write.as, .field_manager = std::string(kReplicasManager)},
-                                 [this, weak](Result<json::Value> left) {
-                                   auto trial = weak.lock();
-                                   if (!trial) return;
-                                   // Set by somebody else meanwhile: all the better.
-                                   if (!left && left.error().code != Code::Conflict)
-                                     return failed(trial, left.error());
-                                   if (mayWrite()) beginApply(trial);
-                                 });
-}
-
-void Engine::beginApply(const std::shared_ptr<Trial>& trial) {
-  trial->write.take_over ? takeOver(trial) : sendApply(trial);
-}
-
-void Engine::takeOver(const std::shared_ptr<Trial>& trial) {
-  std::weak_ptr<Trial> weak = trial;
-  const Ref& child = trial->write.ref;
-  trial->pending = client_.get(child.resource, child.key, [this, weak](Result<json::Value> there) {
+  trial->pending = sender_.send(trial->write, [this, weak](Result<json::Value> answer) {
     auto trial = weak.lock();
     if (!trial) return;
-    if (!there) return failed(trial, there.error());
-    auto fields = takenOver((*there)["metadata"]["managedFields"], options_.predecessors);
-    if (!fields) return sendApply(trial);
-    if (!mayWrite()) return;
-    json::Array patch{
-        json::Object{{"op", "test"},
-                     {"path", "/metadata/resourceVersion"},
-                     {"value", kube::resourceVersion(*there)}},
-        json::Object{
-            {"op", "replace"}, {"path", "/metadata/managedFields"}, {"value", *std::move(fields)}}};
-    const Ref& child = trial->write.ref;
-    trial->pending =
-        client_.patch(child.resource, child.key, kube::PatchType::Json, std::move(patch),
-                      {.as = trial->write.as}, [this, weak](Result<json::Value> done) {
-                        auto trial = weak.lock();
-                        if (!trial) return;
-                        if (!done) return failed(trial, done.error());
-                        sendApply(trial);
-                      });
+    if (answer) return succeeded(trial, *answer);
+    if (trial->write.op == Write::Op::Create && answer.error().code == Code::AlreadyExists)
+      return taken(trial);
+    failed(trial, answer.error());
   });
 }
 
-void Engine::sendApply(const std::shared_ptr<Trial>& trial) {
-  if (!mayWrite()) return;
-  std::weak_ptr<Trial> weak = trial;
-  json::Value body = trial->write.object;
-  body.make("metadata").make("uid") = trial->write.uid;
-  trial->pending =
-      client_.apply(trial->write.ref.resource, body, {.as = trial->write.as, .force = true},
-                    [this, weak](Result<json::Value> applied) {
-                      auto trial = weak.lock();
-                      if (!trial) return;
-                      if (applied) return succeeded(trial, *applied);
-                      if (trial->write.replace && applied.error().code == Code::InvalidArgument)
-                        return sendDelete(trial);  // and then it is made anew
-                      failed(trial, applied.error());
-                    });
+// It is there, but not among what we see: it lost our label, is someone else's, or is newer than
+// our watch. To be looked at by itself.
+void Engine::taken(const std::shared_ptr<Trial>& trial) {
+  const Ref& child = trial->write.ref;
+  Entry& entry = entries_.at(trial->owner);
+  entry.strangers[child] = true;
+  subscribe(trial->owner, Read{.what = Read::What::Object, .ref = child});
+  entry.again = true;
+  ended(trial);
 }
 
-void Engine::sendDelete(const std::shared_ptr<Trial>& trial) {
-  if (!mayWrite()) return;
-  std::weak_ptr<Trial> weak = trial;
-  const Write& write = trial->write;
-  trial->pending = client_.remove(write.ref.resource, write.ref.key,
-                                  {.uid = write.uid, .propagation = "Background"},
-                                  [this, weak](Result<json::Value> gone) {
-                                    auto trial = weak.lock();
-                                    if (!trial) return;
-                                    const Ref& child = trial->write.ref;
-                                    if (!gone && gone.error().code != Code::NotFound)
-                                      return failed(trial, gone.error());
-                                    // With finalizers it is still there, as the answer says; else
-                                    // it is gone now.
-                                    trial->write.op = Write::Op::Delete;
-                                    if (gone && kube::isDeleting(*gone))
-                                      return succeeded(trial, *gone);
-                                    picture_.drop(child);
-                                    succeeded(trial, nullptr);
-                                  });
-}
-
-void Engine::sendFinalizers(const std::shared_ptr<Trial>& trial) {
-  std::weak_ptr<Trial> weak = trial;
-  const Write& write = trial->write;
-  auto there = picture_.find(write.ref);
-  json::Value patch = json::Object{
-      {"metadata", json::Object{{"uid", write.uid},
-                                {"resourceVersion", there ? kube::resourceVersion(*there) : ""},
-                                {"finalizers", write.object}}}};
-  trial->pending = client_.patch(write.ref.resource, write.ref.key, kube::PatchType::Merge, patch,
-                                 {}, [this, weak](Result<json::Value> done) {
-                                   auto trial = weak.lock();
-                                   if (!trial) return;
-                                   if (!done && done.error().code != Code::NotFound)
-                                     return failed(trial, done.error());
-                                   succeeded(trial, done ? *done : json::Value());
-                                 });
-}
-
-void Engine::sendStatus(const std::shared_ptr<Trial>& trial) {
-  std::weak_ptr<Trial> weak = trial;
-  trial->pending = client_.apply(
-      trial->write.ref.resource, trial->write.object, {.force = true, .subresource = "status"},
-      [this, weak](Result<json::Value> written) {
-        auto trial = weak.lock();
-        if (!trial) return;
-        if (!written) return failed(trial, written.error());
-        Entry& entry = entries_.at(trial->owner);
-        // An edit that came just before is in the answer, whenever the watch tells of it.
-        if (contentHash(*written) != trial->content) entry.again = true;
-        entry.own_version = kube::resourceVersion(*written);
-        entry.status_sent = stableHash(json::write(trial->write.object["status"]));
-        entry.status_answered = stableHash(json::write((*written)["status"]));
-        acts_.wrote(trial->owner, trial->new_acts);
-        if (trial->changes_acts) entry.again = true;  // to begin them, or to be done with them
-        for (const Event& event : trial->events) tell(trial->owner, *written, event);
-        succeeded(trial, *written);
-      });
+void Engine::statusWritten(const Trial& trial, const json::Value& answer) {
+  Entry& entry = entries_.at(trial.owner);
+  // An edit that came just before is in the answer, whenever the watch tells of it.
+  if (contentHash(answer) != trial.content) entry.again = true;
+  entry.own_version = kube::resourceVersion(answer);
+  entry.status_sent = stableHash(json::write(trial.write.object["status"]));
+  entry.status_answered = stableHash(json::write(answer["status"]));
+  acts_.wrote(trial.owner, trial.new_acts);
+  if (trial.changes_acts) entry.again = true;  // to begin them, or to be done with them
+  for (const Event& event : trial.events) tell(trial.owner, answer, event);
 }
 
 void Engine::succeeded(const std::shared_ptr<Trial>& trial, const json::Value& answer) {
   Entry& entry = entries_.at(trial->owner);
   const Write& write = trial->write;
   entry.failures.erase(write.ref);
+  bool gone = answer.isNull();
   if (write.op == Write::Op::Apply) {
     entry.accepted.erase(write.ref);
-    if (kube::covers(kube::Type::of(write.ref.resource.gvk()), answer, write.object)) {
+    // It may have been deleted, to be made anew.
+    if (!gone && !kube::isDeleting(answer) &&
+        kube::covers(kube::Type::of(write.ref.resource.gvk()), answer, write.object)) {
       // The server, or who stands before it, wants it otherwise. Not fought over.
       entry.accepted[write.ref] = {std::string(wantedHash(write.object)),
                                    contentHash(picture_.admitted(write.ref.resource, answer))};
@@ -749,8 +614,16 @@ void Engine::succeeded(const std::shared_ptr<Trial>& trial, const json::Value& a
                    {{"object", write.ref.text()}, {"for", trial->owner.text()}});
     }
   }
-  if (write.op != Write::Op::Status) entry.again = true;
-  if (!answer.isNull()) picture_.fold(write.ref, answer);
+  if (write.op == Write::Op::Status) {
+    statusWritten(*trial, answer);
+  } else {
+    entry.again = true;
+  }
+  if (!gone) {
+    picture_.fold(write.ref, answer);
+  } else if (write.ref != trial->owner) {
+    picture_.drop(write.ref);
+  }
   ended(trial);
 }
 

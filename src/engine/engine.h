@@ -16,6 +16,7 @@
 #include "engine/plan.h"
 #include "engine/queue.h"
 #include "engine/reconcile.h"
+#include "engine/sender.h"
 #include "engine/slots.h"
 #include "engine/world.h"
 #include "kube/client.h"
@@ -142,14 +143,8 @@ class Engine final : private Source {
   void done(const Ref& ref, Meter::Outcome outcome = Meter::Outcome::Success);
   bool mayWrite();
   void send(const Ref& ref, const json::Value& object, Write write);
-  void sendCreate(const std::shared_ptr<Trial>& trial);
-  void leaveReplicas(const std::shared_ptr<Trial>& trial);
-  void beginApply(const std::shared_ptr<Trial>& trial);
-  void sendApply(const std::shared_ptr<Trial>& trial);
-  void takeOver(const std::shared_ptr<Trial>& trial);
-  void sendDelete(const std::shared_ptr<Trial>& trial);
-  void sendFinalizers(const std::shared_ptr<Trial>& trial);
-  void sendStatus(const std::shared_ptr<Trial>& trial);
+  void taken(const std::shared_ptr<Trial>& trial);
+  void statusWritten(const Trial& trial, const json::Value& answer);
   void succeeded(const std::shared_ptr<Trial>& trial, const json::Value& answer);
   void failed(const std::shared_ptr<Trial>& trial, const Error& error);
   void ended(const std::shared_ptr<Trial>& trial);
@@ -175,6 +170,7 @@ class Engine final : private Source {
   Slots slots_;
   std::size_t unplanned_ = 0;  // entries that have not been looked at since we lead
   Acts acts_;
+  Sender sender_;
   std::map<std::string, std::unique_ptr<Meter>> meters_;  // by controller
   Queue queue_;
   Pending working_;

@@ -165,7 +165,8 @@ void reconcileFinalizers(const Ref& ref, const json::Value& object, const Plan& 
   writes.push_back({.op = Write::Op::Finalizers,
                     .ref = ref,
                     .object = std::move(list),
-                    .uid = std::string(kube::uid(object))});
+                    .uid = std::string(kube::uid(object)),
+                    .version = std::string(kube::resourceVersion(object))});
 }
 
 }  // namespace

@@ -22,9 +22,10 @@ struct Write {
   };
   Op op;
   Ref ref;
-  json::Value object = {};  // what is sent
-  std::string uid = {};     // of the object that is meant; it is another one: do nothing
-  bool take_over = false;   // Apply: fields were written by a POST, or by who was here before us
+  json::Value object = {};   // what is sent
+  std::string uid = {};      // of the object that is meant; it is another one: do nothing
+  std::string version = {};  // Finalizers: of the object that they were seen at
+  bool take_over = false;    // Apply: fields were written by a POST, or by who was here before us
   // Apply: how many replicas there are, which we no longer set: whoever sets them next finds them
   // so.
   std::optional<std::int64_t> leave_replicas = {};

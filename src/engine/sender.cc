@@ -1,0 +1,155 @@
+#include "engine/sender.h"
+
+#include <memory>
+
+#include "base/strings.h"
+#include "net/tls.h"
+
+namespace cadre::engine {
+namespace {
+
+constexpr std::string_view kReplicasManager = "cadre-replicas";
+
+}  // namespace
+
+// One write. Each step goes on to the next, or ends it.
+class Sender::Sending : public std::enable_shared_from_this<Sending> {
+ public:
+  Sending(Sender& sender, Write write, Function<void(Result<json::Value>)> done)
+      : sender_(sender), write_(std::move(write)), done_(std::move(done)) {}
+
+  void begin() {
+    switch (write_.op) {
+      case Write::Op::Create:
+        return create();
+      case Write::Op::Apply:
+        return write_.leave_replicas ? leaveReplicas() : beginApply();
+      case Write::Op::Delete:
+        return remove();
+      case Write::Op::Finalizers:
+        return setFinalizers();
+      case Write::Op::Status:
+        return setStatus();
+      case Write::Op::Conflict:
+        return;
+    }
+  }
+  void giveUp() { step_.reset(); }
+
+ private:
+  using Answer = Result<json::Value>;
+
+  // The next step, unless it was given up meanwhile.
+  auto then(void (Sending::*next)(Answer)) {
+    return [weak = weak_from_this(), next](Answer answer) {
+      if (auto sending = weak.lock()) (sending.get()->*next)(std::move(answer));
+    };
+  }
+  void end(Answer answer) { done_(std::move(answer)); }
+  // That it is gone is as good as an answer.
+  void endOrGone(Answer answer) {
+    if (!answer && answer.error().code == Code::NotFound) answer = json::Value();
+    end(std::move(answer));
+  }
+  const kube::Resource& resource() const { return write_.ref.resource; }
+  const kube::ObjectKey& key() const { return write_.ref.key; }
+  kube::Client& client() { return sender_.client_; }
+  bool mayWrite() const { return sender_.may_write_(); }
+
+  void create() {
+    json::Value body = write_.object;
+    for (const auto& [key, prefix] : write_.generate)  // known to nobody before this moment
+      body.make("stringData").make(key) = prefix + hexEncode(net::secureRandom(32));
+    step_ = client().create(resource(), body, {.as = write_.as}, then(&Sending::end));
+  }
+
+  // What only we have set falls back to its default when we leave it out. So somebody else holds
+  // it, until an autoscaler or a user sets it.
+  void leaveReplicas() {
+    json::Value body = json::Object{
+        {"apiVersion", write_.object["apiVersion"]},
+        {"kind", write_.object["kind"]},
+        {"metadata",
+         json::Object{{"name", key().name}, {"namespace", key().ns}, {"uid", write_.uid}}},
+        {"spec", json::Object{{"replicas", *write_.leave_replicas}}}};
+    step_ = client().apply(resource(), body,
+                           {.as = write_.as, .field_manager = std::string(kReplicasManager)},
+                           then(&Sending::leftReplicas));
+  }
+  void leftReplicas(Answer left) {
+    // Set by somebody else meanwhile: all the better.
+    if (!left && left.error().code != Code::Conflict) return end(std::move(left));
+    if (mayWrite()) beginApply();
+  }
+
+  void beginApply() {
+    if (!write_.take_over) return apply();
+    step_ = client().get(resource(), key(), then(&Sending::takeOver));
+  }
+  void takeOver(Answer there) {
+    if (!there) return end(std::move(there));
+    if (!mayWrite()) return;
+    auto fields = takenOver((*there)["metadata"]["managedFields"], sender_.predecessors_);
+    if (!fields) return apply();
+    json::Array patch{
+        json::Object{{"op", "test"},
+                     {"path", "/metadata/resourceVersion"},
+                     {"value", kube::resourceVersion(*there)}},
+        json::Object{
+            {"op", "replace"}, {"path", "/metadata/managedFields"}, {"value", *std::move(fields)}}};
+    step_ = client().patch(resource(), key(), kube::PatchType::Json, std::move(patch),
+                           {.as = write_.as}, then(&Sending::tookOver));
+  }
+  void tookOver(Answer taken) {
+    if (!taken) return end(std::move(taken));
+    if (mayWrite()) apply();
+  }
+
+  void apply() {
+    json::Value body = write_.object;
+    body.make("metadata").make("uid") = write_.uid;
+    step_ =
+        client().apply(resource(), body, {.as = write_.as, .force = true}, then(&Sending::applied));
+  }
+  void applied(Answer applied) {
+    bool refused = !applied && applied.error().code == Code::InvalidArgument;
+    if (!refused || !write_.replace) return end(std::move(applied));
+    if (mayWrite()) remove();  // and then it is made anew
+  }
+
+  void remove() {
+    step_ = client().remove(resource(), key(), {.uid = write_.uid, .propagation = "Background"},
+                            then(&Sending::removed));
+  }
+  void removed(Answer gone) {
+    // With finalizers it is still there, as the answer says.
+    if (gone && !kube::isDeleting(*gone)) gone = json::Value();
+    endOrGone(std::move(gone));
+  }
+
+  void setFinalizers() {
+    json::Value patch = json::Object{{"metadata", json::Object{{"uid", write_.uid},
+                                                               {"resourceVersion", write_.version},
+                                                               {"finalizers", write_.object}}}};
+    step_ = client().patch(resource(), key(), kube::PatchType::Merge, patch, {},
+                           then(&Sending::endOrGone));
+  }
+
+  void setStatus() {
+    step_ = client().apply(resource(), write_.object, {.force = true, .subresource = "status"},
+                           then(&Sending::end));
+  }
+
+  Sender& sender_;
+  const Write write_;
+  const Function<void(Answer)> done_;
+  Pending step_;
+};
+
+Pending Sender::send(Write write, Function<void(Result<json::Value>)> done) {
+  auto sending = std::make_shared<Sending>(*this, std::move(write), std::move(done));
+  sending->begin();
+  return Pending([sending] { sending->giveUp(); });
+}
+
+}  // namespace cadre::engine
