@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "json/value.h"
+#include "kube/meta.h"
+#include "kube/validate.h"
+
+namespace cadre::hub {
+
+// Why a request is refused, as the API says it.
+struct Failure {
+  int code = 500;
+  std::string reason;  // "NotFound"
+  std::string message;
+  json::Object details = {};
+
+  json::Value status() const;  // the body of the answer
+};
+
+Failure notFound(const kube::Resource& resource, std::string_view name);
+Failure noSuchResource();
+Failure alreadyExists(const kube::Resource& resource, std::string_view name);
+Failure conflict(const kube::Resource& resource, std::string_view name, std::string_view why);
+// `Deployment.apps "web" is invalid: ...`, with a cause for each error.
+Failure invalid(const kube::Resource& resource, std::string_view name,
+                const std::vector<kube::FieldError>& errors);
+Failure badRequest(std::string message);
+Failure forbidden(const kube::Resource& resource, std::string_view name, std::string_view why);
+Failure unauthorized();
+Failure methodNotAllowed();
+Failure notAcceptable(std::string_view types);
+Failure unsupportedMediaType(std::string_view types);
+Failure tooLarge(std::size_t limit);
+Failure expired(std::string message);
+Failure internal(std::string message);
+// What went wrong below.
+Failure failureOf(const Error& error);
+
+}  // namespace cadre::hub

@@ -1,0 +1,91 @@
+#include "hub/kind.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/strings.h"
+
+namespace cadre::hub {
+namespace {
+
+// v2 before v1 before v1beta2 before v1beta1 before v1alpha1, and before all that is no version.
+std::tuple<int, std::int64_t, std::int64_t> rank(std::string_view version) {
+  auto number = [&](std::size_t& at) {
+    std::size_t begin = at;
+    while (at < version.size() && version[at] >= '0' && version[at] <= '9') ++at;
+    return parseInt(version.substr(begin, at - begin)).value_or(-1);
+  };
+  if (!version.starts_with('v')) return {0, 0, 0};
+  std::size_t at = 1;
+  std::int64_t major = number(at);
+  if (major < 0) return {0, 0, 0};
+  if (at == version.size()) return {3, major, 0};
+  int stage = 0;
+  for (auto [word, worth] : {std::pair("beta", 2), std::pair("alpha", 1)})
+    if (version.substr(at).starts_with(word)) {
+      stage = worth;
+      at += std::string_view(word).size();
+    }
+  return {stage, major, number(at)};
+}
+
+}  // namespace
+
+void Kinds::add(KindRef kind) {
+  ++edition_;
+  const kube::Resource& resource = kind->resource;
+  auto group = std::find_if(groups_.begin(), groups_.end(),
+                            [&](const Group& one) { return one.name == resource.group; });
+  if (group == groups_.end()) group = groups_.insert(groups_.end(), Group{resource.group, {}});
+  auto& versions = group->versions;
+  auto version = std::find_if(versions.begin(), versions.end(),
+                              [&](const Version& one) { return one.name == resource.version; });
+  if (version == versions.end()) {
+    auto place = std::find_if(versions.begin(), versions.end(), [&](const Version& one) {
+      return rank(one.name) < rank(resource.version);
+    });
+    version = versions.insert(place, Version{resource.version, {}});
+  }
+  version->kinds[resource.plural] = std::move(kind);
+}
+
+void Kinds::remove(const std::string& storage) {
+  ++edition_;
+  for (Group& group : groups_) {
+    for (Version& version : group.versions)
+      std::erase_if(version.kinds, [&](const auto& one) { return one.second->storage == storage; });
+    std::erase_if(group.versions, [](const Version& one) { return one.kinds.empty(); });
+  }
+  std::erase_if(groups_, [](const Group& one) { return one.versions.empty(); });
+}
+
+KindRef Kinds::find(std::string_view group, std::string_view version,
+                    std::string_view plural) const {
+  for (const Group& one : groups_)
+    if (one.name == group)
+      for (const Version& each : one.versions)
+        if (each.name == version)
+          if (auto found = each.kinds.find(std::string(plural)); found != each.kinds.end())
+            return found->second;
+  return nullptr;
+}
+
+KindRef Kinds::byKind(const kube::GroupVersionKind& gvk) const {
+  for (const Group& group : groups_)
+    if (group.name == gvk.group)
+      for (const Version& version : group.versions)
+        if (version.name == gvk.version)
+          for (const auto& [plural, kind] : version.kinds)
+            if (kind->resource.kind == gvk.kind) return kind;
+  return nullptr;
+}
+
+KindRef Kinds::stored(std::string_view storage) const {
+  for (const Group& group : groups_)
+    for (const Version& version : group.versions)
+      for (const auto& [plural, kind] : version.kinds)
+        if (kind->storage == storage && kind->stored_version == kind->resource.version) return kind;
+  return nullptr;
+}
+
+}  // namespace cadre::hub

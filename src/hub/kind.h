@@ -1,0 +1,94 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "json/value.h"
+#include "kube/meta.h"
+#include "kube/types.h"
+#include "kube/validate.h"
+
+namespace cadre::hub {
+
+// A kind as the hub serves it, in one version. What is particular to it is asked through this:
+// built-in kinds answer from a table, custom ones from their schema. Immutable.
+class Kind {
+ public:
+  struct Column {
+    std::string name, type, format, description;
+    std::int64_t priority = 0;
+  };
+
+  virtual ~Kind() = default;
+
+  kube::Resource resource;
+  std::string singular;
+  std::vector<std::string> short_names, categories;
+  std::string storage;  // "apps/deployments": the same for all versions
+  std::string stored_version;
+  bool has_status = false, has_scale = false;
+  std::vector<std::string> other_subresources = {};
+
+  // What a body says that this kind does not have, in the words of strict field validation; then it
+  // is dropped, where the kind drops such fields.
+  virtual std::vector<std::string> unknownFields(const json::Value& object) const = 0;
+  virtual json::Value pruned(json::Value object) const = 0;
+  // What cannot be read as this kind at all, in words.
+  virtual std::optional<std::string> undecodable(const json::Value& object) const = 0;
+  virtual void setDefaults(json::Value& object) const = 0;
+  // `old`: what it was before, null when it is new. `status`: it is a write to the status.
+  virtual std::vector<kube::FieldError> validate(const json::Value& object, const json::Value& old,
+                                                 bool status) const = 0;
+  // Whether a change makes a new generation.
+  virtual bool isNewGeneration(const json::Value& before, const json::Value& after) const = 0;
+  virtual bool hasGeneration() const = 0;
+  // For strategic merge and for apply. None: it is a custom one.
+  virtual kube::Type type() const { return {}; }
+  virtual const json::Value* schema() const { return nullptr; }  // OpenAPI, of a custom one
+  // Fields beyond the metadata that may be selected by.
+  virtual bool selectable(std::string_view path) const = 0;
+
+  virtual std::vector<Column> columns() const = 0;
+  virtual json::Array cells(const json::Value& object, Time now) const = 0;
+
+  struct Scale {
+    std::string spec_path, status_path, selector_path;
+  };
+  virtual Scale scale() const { return {"spec.replicas", "status.replicas", ""}; }
+};
+
+using KindRef = std::shared_ptr<const Kind>;
+
+// All kinds that are served.
+class Kinds {
+ public:
+  void add(KindRef kind);
+  // All versions of a resource that a CRD made.
+  void remove(const std::string& storage);
+  KindRef find(std::string_view group, std::string_view version, std::string_view plural) const;
+  KindRef byKind(const kube::GroupVersionKind& gvk) const;
+  // The one in which a resource is stored.
+  KindRef stored(std::string_view storage) const;
+
+  // Group by group, in the order in which they came; a version's kinds by name.
+  struct Version {
+    std::string name;
+    std::map<std::string, KindRef> kinds;  // by plural
+  };
+  struct Group {
+    std::string name;
+    std::vector<Version> versions;  // the preferred one first
+  };
+  const std::vector<Group>& groups() const { return groups_; }
+  // Changes with every change.
+  std::uint64_t edition() const { return edition_; }
+
+ private:
+  std::vector<Group> groups_;
+  std::uint64_t edition_ = 1;
+};
+
+}  // namespace cadre::hub

@@ -1,0 +1,204 @@
+#include "hub/objects.h"
+
+#include <algorithm>
+
+#include "base/format.h"
+#include "base/strings.h"
+#include "json/parse.h"
+#include "json/write.h"
+
+namespace cadre::hub {
+namespace {
+
+// Names have no slashes; namespaces of what has none are empty.
+std::string keyOf(std::string_view resource, const kube::ObjectKey& key) {
+  return format("{} {}/{}", resource, key.ns, key.name);
+}
+
+std::size_t sizeOf(const Change& change) {
+  return 200 + (change.before ? change.before->text.size() : 0) +
+         (change.after ? change.after->text.size() : 0);
+}
+
+State store(json::Value object, std::int64_t revision) {
+  object.make("metadata").make("resourceVersion") = format("{}", revision);
+  Stored stored{.key = kube::ObjectKey::of(object),
+                .revision = revision,
+                .text = json::write(object),
+                .labels = kube::labels(object)};
+  return std::make_shared<const Stored>(std::move(stored));
+}
+
+Error gone(std::int64_t revision, std::int64_t forgotten) {
+  return {.code = Code::Gone,
+          .message = format("too old resource version: {} ({})", revision, forgotten),
+          .reason = "Expired"};
+}
+
+}  // namespace
+
+json::Value Stored::value() const {
+  auto value = json::parse(text);
+  return value ? *std::move(value) : json::Value();  // it was written by us
+}
+
+State Change::gone() const { return store(before->value(), revision); }
+
+Objects::Objects(Scheduler& scheduler, Keep keep, Function<void(const Change& change)> told,
+                 Limits limits)
+    : scheduler_(scheduler), keep_(std::move(keep)), told_(std::move(told)), limits_(limits) {}
+
+const Objects::Collection& Objects::all(std::string_view resource) const {
+  static const Collection kNone;
+  auto found = objects_.find(resource);
+  return found == objects_.end() ? kNone : found->second;
+}
+
+State Objects::find(std::string_view resource, const kube::ObjectKey& key) const {
+  const Collection& collection = all(resource);
+  auto found = collection.find(key);
+  return found == collection.end() ? nullptr : found->second;
+}
+
+State Objects::put(std::string_view resource, json::Value object) {
+  State state = store(std::move(object), revision_ + 1);
+  return change(resource, state->key, state);
+}
+
+State Objects::remove(std::string_view resource, const kube::ObjectKey& key) {
+  change(resource, key, nullptr);
+  return staged_.back().gone();
+}
+
+State Objects::change(std::string_view resource, const kube::ObjectKey& key, State after) {
+  Change change{.revision = ++revision_,
+                .resource = std::string(resource),
+                .before = find(resource, key),
+                .after = after};
+  place(change, after);
+  staged_.push_back(std::move(change));
+  if (staged_.size() == 1) keeping_ = scheduler_.after(0s, [this] { keep(); });
+  return after;
+}
+
+void Objects::place(const Change& change, const State& state) {
+  Collection& collection = objects_[change.resource];
+  if (state) {
+    collection[state->key] = state;
+  } else {
+    collection.erase(change.before ? change.before->key : change.after->key);
+  }
+}
+
+void Objects::whenKept(Function<void(Result<>)> then) {
+  if (staged_.empty()) return then({});
+  waiting_.push_back(std::move(then));
+}
+
+void Objects::keep() {
+  std::vector<Change> changes = std::exchange(staged_, {});
+  auto waiting = std::exchange(waiting_, {});
+  Result<> kept;
+  if (keep_) {
+    std::vector<Line> lines;
+    lines.reserve(changes.size());
+    for (const Change& change : changes) {
+      const State& state = change.after ? change.after : change.before;
+      lines.push_back({change.revision, keyOf(change.resource, state->key),
+                       change.after ? std::optional(change.after->text) : std::nullopt});
+    }
+    kept = keep_(lines);
+  }
+  if (!kept) {  // as if nobody had asked
+    for (auto change = changes.rbegin(); change != changes.rend(); ++change)
+      place(*change, change->before);
+    revision_ = changes.front().revision - 1;
+    changes.clear();
+  }
+  for (const Change& change : changes) remember(change);
+  for (const auto& then : waiting) then(kept);
+  for (const Change& change : changes) told_(change);
+}
+
+void Objects::remember(Change change) {
+  history_bytes_ += sizeOf(change);
+  history_.push_back(std::move(change));
+  while (history_.size() > limits_.changes || history_bytes_ > limits_.bytes) {
+    history_bytes_ -= sizeOf(history_.front());
+    forgotten_ = history_.front().revision;
+    history_.pop_front();
+  }
+}
+
+void Objects::begin(std::string_view resource) { begun_[std::string(resource)] = revision_; }
+
+Result<std::vector<Change>> Objects::since(std::string_view resource, std::int64_t revision) const {
+  std::int64_t forgotten = forgotten_;
+  if (auto begun = begun_.find(resource); begun != begun_.end())
+    forgotten = std::max(forgotten, begun->second);
+  if (revision < forgotten) return gone(revision, forgotten);
+  std::vector<Change> changes;
+  auto first = std::upper_bound(
+      history_.begin(), history_.end(), revision,
+      [](std::int64_t revision, const Change& change) { return revision < change.revision; });
+  std::copy_if(first, history_.end(), std::back_inserter(changes),
+               [&](const Change& change) { return change.resource == resource; });
+  std::copy_if(staged_.begin(), staged_.end(), std::back_inserter(changes),
+               [&](const Change& change) {
+                 return change.resource == resource && change.revision > revision;
+               });
+  return changes;
+}
+
+Result<Objects::Collection> Objects::at(std::string_view resource, std::int64_t revision) const {
+  CADRE_LET(std::vector<Change> changes, since(resource, revision));
+  Collection collection = all(resource);
+  for (auto change = changes.rbegin(); change != changes.rend(); ++change) {
+    if (change->before) {
+      collection[change->before->key] = change->before;
+    } else {
+      collection.erase(change->after->key);
+    }
+  }
+  return collection;
+}
+
+Result<> Objects::load(const Line& line) {
+  auto damaged = [&](std::string_view what) {
+    return Error{.code = Code::DataLoss,
+                 .message = format("revision {} of {}: {}", line.revision, line.key, what)};
+  };
+  std::size_t space = line.key.find(' ');
+  std::size_t slash = line.key.find('/', space == std::string::npos ? 0 : space);
+  if (space == std::string::npos || slash == std::string::npos)
+    return damaged("the key is not one of ours");
+  std::string resource = line.key.substr(0, space);
+  kube::ObjectKey key{line.key.substr(space + 1, slash - space - 1), line.key.substr(slash + 1)};
+  State after;
+  if (line.value) {
+    auto object = json::parse(*line.value);
+    if (!object) return damaged(object.error().text());
+    after = std::make_shared<const Stored>(Stored{.key = key,
+                                                  .revision = line.revision,
+                                                  .text = *line.value,
+                                                  .labels = kube::labels(*object)});
+  }
+  Change change{line.revision, resource, find(resource, key), after};
+  if (change.before || change.after) {
+    place(change, after);
+    remember(std::move(change));
+  }
+  revision_ = std::max(revision_, line.revision);
+  return {};
+}
+
+void Objects::loaded(std::int64_t revision, std::int64_t forgotten) {
+  revision_ = std::max(revision_, revision);
+  forgotten_ = std::max(forgotten_, forgotten);
+  while (!history_.empty() && history_.front().revision <= forgotten_) {
+    history_bytes_ -= sizeOf(history_.front());
+    history_.pop_front();
+  }
+}
+
+}  // namespace cadre::hub

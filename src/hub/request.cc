@@ -1,0 +1,131 @@
+#include "hub/request.h"
+
+#include <array>
+#include <utility>
+
+#include "base/strings.h"
+
+namespace cadre::hub {
+namespace {
+
+constexpr std::size_t kMaxPath = 4096;
+
+// Nothing that could mean another place.
+bool isSegment(std::string_view text) {
+  return !text.empty() && text != "." && text != ".." &&
+         text.find_first_of(std::string_view("/%\0", 3)) == std::string_view::npos;
+}
+
+}  // namespace
+
+std::string_view verbName(Verb verb) {
+  constexpr std::array<std::string_view, 8> kNames{"get",    "list",  "watch",  "create",
+                                                   "update", "patch", "delete", "deletecollection"};
+  return kNames.at(static_cast<std::size_t>(verb));
+}
+
+bool Asked::flag(std::string_view name) const {
+  std::string_view value = option(name);
+  return value == "true" || value == "1" || value == "True" || value == "TRUE" || value == "t";
+}
+
+std::optional<Asked> parseRequest(std::string_view method, std::string_view target) {
+  if (target.size() > kMaxPath * 4) return std::nullopt;
+  Asked asked;
+  auto [path, query] = cut(target, "?");
+  if (path.size() > kMaxPath || !path.starts_with('/')) return std::nullopt;
+  asked.target = net::Target::parse(target);
+  std::string_view rest = path.substr(1);
+  if (rest.ends_with('/')) rest.remove_suffix(1);
+  if (!rest.empty())
+    for (std::string_view segment : split(rest, '/')) {
+      std::string text = urlDecode(segment);
+      if (!isSegment(text)) return std::nullopt;
+      asked.segments.push_back(std::move(text));
+    }
+  const auto& parts = asked.segments;
+  std::size_t at = 0;
+  if (parts.size() >= 3 && parts[0] == "api") {
+    asked.version = parts[1];
+    at = 2;
+  } else if (parts.size() >= 4 && parts[0] == "apis") {
+    asked.group = parts[1];
+    asked.version = parts[2];
+    at = 3;
+  } else {
+    return asked;
+  }
+  asked.resource = true;
+  auto next = [&] { return at < parts.size() ? parts[at++] : std::string(); };
+  asked.plural = next();
+  if (asked.plural == "namespaces" && at < parts.size()) {
+    std::string ns = next();
+    bool own = at >= parts.size() || (at + 1 == parts.size() && asked.group.empty() &&
+                                      (parts[at] == "status" || parts[at] == "finalize"));
+    if (own) {
+      asked.name = ns;
+      asked.subresource = next();
+    } else {
+      asked.ns = ns;
+      asked.plural = next();
+      asked.name = next();
+      asked.subresource = next();
+    }
+  } else {
+    asked.name = next();
+    asked.subresource = next();
+  }
+  while (at < parts.size()) asked.subresource += "/" + next();
+
+  bool collection = asked.name.empty();
+  if (method == "GET" || method == "HEAD") {
+    asked.verb = asked.flag("watch") ? Verb::Watch : collection ? Verb::List : Verb::Get;
+  } else if (method == "POST") {
+    asked.verb = Verb::Create;
+  } else if (method == "PUT") {
+    asked.verb = Verb::Update;
+  } else if (method == "PATCH") {
+    asked.verb = Verb::Patch;
+  } else if (method == "DELETE") {
+    asked.verb = collection ? Verb::DeleteCollection : Verb::Delete;
+  } else {
+    return std::nullopt;
+  }
+  return asked;
+}
+
+std::optional<Form> parseAccept(std::string_view accept, bool list, bool watch) {
+  if (trim(accept).empty()) return Form{};
+  for (std::string_view clause : split(accept, ',')) {
+    std::string type, as, version, group;
+    bool first = true;
+    for (std::string_view part : split(clause, ';')) {
+      part = trim(part);
+      if (std::exchange(first, false)) {
+        type = lower(part);
+        continue;
+      }
+      auto [name, value] = cut(part, "=");
+      if (name == "as") as = value;
+      if (name == "v") version = value;
+      if (name == "g") group = value;
+    }
+    bool json = type == "application/json" || type == "*/*" || type == "application/*";
+    bool yaml = type == "application/yaml" && !watch;
+    if (!json && !yaml) continue;
+    Form form{.yaml = yaml};
+    if (as.empty()) return form;
+    if (group != "meta.k8s.io" || (version != "v1" && version != "v1beta1")) continue;
+    if (as == "Table") {
+      form.as = Form::As::Table;
+      return form;
+    }
+    if (as == (list && !watch ? "PartialObjectMetadataList" : "PartialObjectMetadata")) {
+      form.as = Form::As::Metadata;
+      return form;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace cadre::hub

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "net/http.h"
+
+namespace cadre::hub {
+
+enum class Verb { Get, List, Watch, Create, Update, Patch, Delete, DeleteCollection };
+std::string_view verbName(Verb verb);  // "deletecollection", as rules have it
+
+// What a request is about, by its method and its path.
+struct Asked {
+  bool resource = false;  // else it is a path of its own: /version
+  Verb verb = Verb::Get;
+  std::string group, version, plural;
+  std::string ns, name, subresource;
+  std::vector<std::string> segments;  // of the path
+  net::Target target;
+
+  std::string_view option(std::string_view name) const { return target.parameter(name); }
+  bool flag(std::string_view name) const;  // "true", "1"
+};
+
+// Every segment is decoded by itself, so that no name reaches another path. Nothing when there can
+// be no such path.
+std::optional<Asked> parseRequest(std::string_view method, std::string_view target);
+
+// How an answer is wanted, by the Accept header.
+struct Form {
+  enum class As { Object, Table, Metadata };
+  As as = As::Object;
+  bool yaml = false;
+};
+// The first that can be given; `list` tells which of the two metadata forms is meant. Nothing:
+// none.
+std::optional<Form> parseAccept(std::string_view accept, bool list, bool watch);
+
+}  // namespace cadre::hub
