@@ -24,7 +24,7 @@ json::Value Failure::status() const {
   json::Object status{{"kind", "Status"},    {"apiVersion", "v1"}, {"metadata", json::Object{}},
                       {"status", "Failure"}, {"message", message}, {"code", code}};
   if (!reason.empty()) status.set("reason", reason);
-  if (!details.empty() || code == 404 || code == 405) status.set("details", details);
+  if (!details.empty() || details_shown) status.set("details", details);
   return status;
 }
 
@@ -34,7 +34,7 @@ Failure notFound(const kube::Resource& resource, std::string_view name) {
 }
 
 Failure noSuchResource() {
-  return {404, "NotFound", "the server could not find the requested resource"};
+  return {404, "NotFound", "the server could not find the requested resource", {}, true};
 }
 
 Failure alreadyExists(const kube::Resource& resource, std::string_view name) {
@@ -78,7 +78,7 @@ Failure unauthorized() { return {401, "Unauthorized", "Unauthorized"}; }
 
 Failure methodNotAllowed() {
   return {405, "MethodNotAllowed",
-          "the server does not allow this method on the requested resource"};
+          "the server does not allow this method on the requested resource", {}, true};
 }
 
 Failure notAcceptable(std::string_view types) {

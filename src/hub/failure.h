@@ -1,6 +1,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/error.h"
@@ -16,6 +18,7 @@ struct Failure {
   std::string reason;  // "NotFound"
   std::string message;
   json::Object details = {};
+  bool details_shown = false;  // also when there are none
 
   json::Value status() const;  // the body of the answer
 };
@@ -38,5 +41,21 @@ Failure expired(std::string message);
 Failure internal(std::string message);
 // What went wrong below.
 Failure failureOf(const Error& error);
+
+// What was asked for, or why not.
+template <class T>
+class [[nodiscard]] Outcome {
+ public:
+  Outcome(T value) : state_(std::move(value)) {}            // NOLINT: `return value;`
+  Outcome(Failure failure) : state_(std::move(failure)) {}  // NOLINT
+
+  explicit operator bool() const { return std::holds_alternative<T>(state_); }
+  T& operator*() { return std::get<T>(state_); }
+  T* operator->() { return &std::get<T>(state_); }
+  const Failure& failure() const { return std::get<Failure>(state_); }
+
+ private:
+  std::variant<T, Failure> state_;
+};
 
 }  // namespace cadre::hub

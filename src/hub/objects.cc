@@ -22,6 +22,7 @@ std::size_t sizeOf(const Change& change) {
 
 State store(json::Value object, std::int64_t revision) {
   object.make("metadata").make("resourceVersion") = format("{}", revision);
+  for (std::string_view field : {"apiVersion", "kind"}) object.makeObject().erase(field);
   Stored stored{.key = kube::ObjectKey::of(object),
                 .revision = revision,
                 .text = json::write(object),

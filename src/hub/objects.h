@@ -14,7 +14,8 @@
 
 namespace cadre::hub {
 
-// One state of one object. The text is what clients are sent, in the version that is stored.
+// One state of one object. The text is what clients are sent, but for apiVersion and kind: they
+// depend on who asks.
 struct Stored {
   kube::ObjectKey key;
   std::int64_t revision = 0;  // its resourceVersion

@@ -1,0 +1,619 @@
+#include "hub/hub.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/format.h"
+#include "base/strings.h"
+#include "hub/discovery.h"
+#include "hub/render.h"
+#include "json/parse.h"
+#include "json/write.h"
+#include "json/yaml.h"
+
+namespace cadre::hub {
+namespace {
+
+constexpr std::size_t kMaxBody = 3u << 20;
+constexpr std::string_view kJson = "application/json", kYaml = "application/yaml";
+constexpr std::string_view kAggregated =
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+constexpr Duration kTooFresh = 3s;
+constexpr Duration kWatchTimeout = 30min;
+const kube::Resource kListOptions{
+    .group = "meta.k8s.io", .version = "v1", .plural = "listoptions", .kind = "ListOptions"};
+
+kube::FieldError wrong(std::string_view field, kube::Fault fault, std::string message) {
+  return {.path = std::string(field), .fault = fault, .message = std::move(message)};
+}
+
+Failure wrongOptions(std::string_view kind, std::vector<kube::FieldError> errors) {
+  return invalid({.group = "meta.k8s.io",
+                  .version = "v1",
+                  .plural = lower(kind),
+                  .kind = std::string(kind)},
+                 "", errors);
+}
+
+// Where a list goes on: after a key, as of a revision.
+struct Continue {
+  std::int64_t revision = 0;
+  kube::ObjectKey after;
+
+  std::string text() const {
+    return base64Encode(json::write(json::Object{{"v", "meta.k8s.io/v1"},
+                                                 {"rv", revision},
+                                                 {"ns", after.ns},
+                                                 {"start", after.name}}));
+  }
+  static std::optional<Continue> parse(std::string_view token) {
+    auto bytes = base64Decode(token);
+    auto value = json::parse(bytes.value_or(""));
+    if (!bytes || !value || (*value)["v"].string() != "meta.k8s.io/v1") return std::nullopt;
+    return Continue{(*value)["rv"].integer(), {(*value)["ns"].string(), (*value)["start"].string()}};
+  }
+};
+
+std::string warningText(std::string_view text) {
+  std::string quoted;
+  for (char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c == '\n' || c == '\r' ? ' ' : c;
+  }
+  return format("299 - \"{}\"", quoted);
+}
+
+}  // namespace
+
+// A request on its way.
+struct Hub::Call {
+  std::shared_ptr<net::ServerRequest> request;
+  Asked asked;
+  Form form;
+  KindRef kind;
+  std::vector<std::string> warnings = {};
+
+  std::string_view option(std::string_view name) const { return asked.option(name); }
+  kube::ObjectKey key() const { return {asked.ns, asked.name}; }
+  Include include() const {
+    std::string_view wanted = option("includeObject");
+    return wanted == "None" ? Include::None : wanted == "Object" ? Include::Object : Include::Metadata;
+  }
+};
+
+Hub::Hub(Scheduler& scheduler, Random& random, HubOptions options)
+    : scheduler_(scheduler),
+      random_(random),
+      options_(std::move(options)),
+      logger_(options_.logger ? *options_.logger : Logger::silent()),
+      objects_(scheduler, [this](const auto& lines) -> Result<> {
+            return options_.keep ? options_.keep(lines) : Result<>();
+          },
+          [this](const Change& change) { told(change); }, options_.history),
+      registry_(objects_, kinds_, scheduler.clock(), random),
+      watches_(scheduler, options_.watches) {}
+
+Hub::~Hub() = default;
+
+void Hub::handle(std::shared_ptr<net::ServerRequest> request) {
+  auto call = std::make_shared<Call>();
+  call->request = std::move(request);
+  auto asked = parseRequest(call->request->method, call->request->target);
+  if (!asked) return refuse(call, noSuchResource());
+  call->asked = *std::move(asked);
+  if (call->request->body.size() > kMaxBody) return refuse(call, tooLarge(kMaxBody));
+  serve(call);
+}
+
+// ---- Answers
+
+void Hub::answer(const CallRef& call, int code, std::string type, std::string text) {
+  objects_.whenKept([call, code, type = std::move(type),
+                     text = std::move(text)](Result<> kept) mutable {
+    net::Headers headers{{"cache-control", "no-cache, private"}};
+    if (!kept) {
+      Failure failure = internal(kept.error().text());
+      headers.add("content-type", std::string(kJson));
+      return call->request->respond(failure.code, std::move(headers),
+                                    json::write(failure.status()));
+    }
+    headers.add("content-type", std::move(type));
+    for (const std::string& warning : call->warnings)
+      headers.add("warning", warningText(warning));
+    call->request->respond(code, std::move(headers), std::move(text));
+  });
+}
+
+void Hub::answer(const CallRef& call, int code, const json::Value& body) {
+  if (!call->form.yaml) return answer(call, code, std::string(kJson), json::write(body));
+  answer(call, code, std::string(kYaml), json::writeYaml(body));
+}
+
+void Hub::refuse(const CallRef& call, const Failure& failure) {
+  net::Headers headers;
+  answer(call, failure.code, std::string(kJson), json::write(failure.status()));
+}
+
+// ---- What is asked
+
+void Hub::serve(const CallRef& call) {
+  Asked& asked = call->asked;
+  if (!asked.resource) return servePath(call);
+  call->kind = kinds_.find(asked.group, asked.version, asked.plural);
+  if (!call->kind) {
+    bool known = std::any_of(kinds_.groups().begin(), kinds_.groups().end(), [&](const auto& group) {
+      return group.name == asked.group &&
+             std::any_of(group.versions.begin(), group.versions.end(),
+                         [&](const auto& version) { return version.name == asked.version; });
+    });
+    if (known) return refuse(call, noSuchResource());
+    return answer(call, 404, "text/plain; charset=utf-8", "404 page not found\n");
+  }
+  const Kind& kind = *call->kind;
+  bool collection = asked.name.empty();
+  if (!asked.ns.empty() && !kind.resource.namespaced) return refuse(call, noSuchResource());
+  if (kind.resource.namespaced && asked.ns.empty() &&
+      (!collection || asked.verb == Verb::Create)) {
+    if (asked.verb == Verb::Create) return refuse(call, methodNotAllowed());
+    return refuse(call, noSuchResource());
+  }
+  if (asked.subresource == "status" ? !kind.has_status
+      : asked.subresource == "scale"
+          ? !kind.has_scale
+          : !asked.subresource.empty() &&
+                !(kind.storage == "namespaces" && asked.subresource == "finalize"))
+    return refuse(call, noSuchResource());
+  auto form = parseAccept(call->request->headers.get("accept"), collection,
+                          asked.verb == Verb::Watch);
+  if (!form)
+    return refuse(call, notAcceptable("application/json, application/yaml; protobuf and CBOR are "
+                                      "not spoken here"));
+  call->form = *form;
+  switch (asked.verb) {
+    case Verb::Get:
+      return get(call);
+    case Verb::List:
+      return list(call);
+    case Verb::Watch:
+      return watch(call);
+    case Verb::Create:
+      return collection ? create(call) : refuse(call, methodNotAllowed());
+    case Verb::Update:
+      return collection ? refuse(call, methodNotAllowed()) : update(call);
+    case Verb::Patch:
+      return collection ? refuse(call, methodNotAllowed()) : patch(call);
+    case Verb::Delete:
+      return asked.subresource.empty() ? remove(call) : refuse(call, methodNotAllowed());
+    case Verb::DeleteCollection:
+      return removeAll(call);
+  }
+}
+
+void Hub::servePath(const CallRef& call) {
+  const std::vector<std::string>& path = call->asked.segments;
+  const std::string& method = call->request->method;
+  if (method != "GET" && method != "HEAD") return refuse(call, methodNotAllowed());
+  std::string first = path.empty() ? "" : path[0];
+  bool alone = path.size() == 1;
+  if (alone && (first == "healthz" || first == "livez" || first == "readyz"))
+    return answer(call, 200, "text/plain; charset=utf-8", "ok");
+  if (alone && first == "version")
+    return answer(call, 200,
+                  json::Object{{"major", "1"},
+                               {"minor", "34"},
+                               {"gitVersion", "v1.34.4+cadre"},
+                               {"gitCommit", ""},
+                               {"gitTreeState", "clean"},
+                               {"buildDate", "1970-01-01T00:00:00Z"},
+                               {"goVersion", "none"},
+                               {"compiler", "g++"},
+                               {"platform", "linux/amd64"}});
+  if (first == "api" || first == "apis") {
+    std::string accept = lower(call->request->headers.get("accept"));
+    bool all = accept.find("as=apigroupdiscoverylist") != std::string::npos &&
+               accept.find("v=v2") != std::string::npos;
+    if (alone && all) {
+      std::string text = json::write(aggregated(kinds_, first == "api"));
+      std::string etag = format("\"{:016x}\"", stableHash(text));
+      if (call->request->headers.get("if-none-match") == etag)
+        return call->request->respond(304, {{"etag", etag}, {"vary", "Accept"}}, "");
+      return call->request->respond(
+          200,
+          {{"content-type", std::string(kAggregated)}, {"etag", etag}, {"vary", "Accept"}},
+          std::move(text));
+    }
+    if (alone) return answer(call, 200, first == "api" ? coreVersions() : groupList(kinds_));
+    for (const Kinds::Group& group : kinds_.groups()) {
+      bool core = group.name.empty();
+      if (core != (first == "api")) continue;
+      if (!core && group.name != path[1]) continue;
+      if (!core && path.size() == 2) return answer(call, 200, groupOf(group));
+      std::size_t at = core ? 1 : 2;
+      for (const Kinds::Version& version : group.versions)
+        if (path.size() == at + 1 && version.name == path[at])
+          return answer(call, 200, resourceList(group, version));
+    }
+  }
+  answer(call, 404, "text/plain; charset=utf-8", "404 page not found\n");
+}
+
+// ---- Reading
+
+void Hub::get(const CallRef& call) {
+  State state = objects_.find(call->kind->storage, call->key());
+  if (!state) return refuse(call, notFound(call->kind->resource, call->asked.name));
+  if (call->asked.subresource == "scale")
+    return answer(call, 200, registry_.scaleOf(*call->kind, state->value()));
+  if (call->form.yaml) return answer(call, 200, *registry_.get(*call->kind, call->key()));
+  answer(call, 200, std::string(kJson),
+         renderAs(*call->kind, *state, call->form, call->include(), true, scheduler_.clock().now()));
+}
+
+std::optional<Failure> Hub::parseSelection(Call& call, Selection& selection) const {
+  selection.ns = call.asked.ns;
+  auto labels = kube::LabelSelector::parse(call.option("labelSelector"));
+  if (!labels) return badRequest("unable to parse requirement: " + labels.error().text());
+  selection.labels = *std::move(labels);
+  std::string fields(call.option("fieldSelector"));
+  if (!call.asked.name.empty())
+    fields += (fields.empty() ? "" : ",") + format("metadata.name={}", call.asked.name);
+  auto parsed = kube::FieldSelector::parse(fields);
+  if (!parsed) return badRequest(parsed.error().text());
+  for (const auto& term : parsed->terms())
+    if (term.path != "metadata.name" && term.path != "metadata.namespace" &&
+        !call.kind->selectable(term.path))
+      return badRequest(format("\"{}\" is not a known field selector: only \"metadata.name\", "
+                               "\"metadata.namespace\"",
+                               term.path));
+  selection.fields = *std::move(parsed);
+  return std::nullopt;
+}
+
+void Hub::list(const CallRef& call) {
+  Selection selection;
+  if (auto failure = parseSelection(*call, selection)) return refuse(call, *failure);
+  std::string_view version = call->option("resourceVersion"),
+                   match = call->option("resourceVersionMatch"),
+                   token = call->option("continue");
+  std::vector<kube::FieldError> errors;
+  if (!match.empty() && version.empty())
+    errors.push_back(
+        wrong("resourceVersionMatch", kube::Fault::Forbidden,
+              "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"));
+  if (match == "Exact" && version == "0")
+    errors.push_back(wrong(
+        "resourceVersionMatch", kube::Fault::Forbidden,
+        "Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""));
+  if (!match.empty() && match != "Exact" && match != "NotOlderThan")
+    errors.push_back(wrong("resourceVersionMatch", kube::Fault::NotSupported,
+                           format("Unsupported value: \"{}\": supported values: \"Exact\", "
+                                  "\"NotOlderThan\"",
+                                  match)));
+  if (call->asked.flag("sendInitialEvents"))
+    errors.push_back(wrong("sendInitialEvents", kube::Fault::Forbidden,
+                           "Forbidden: sendInitialEvents is forbidden for list"));
+  if (!errors.empty()) return refuse(call, wrongOptions("ListOptions", errors));
+  std::optional<std::int64_t> wanted = version.empty() ? 0 : parseInt(version);
+  if (!wanted || *wanted < 0)
+    return refuse(call, badRequest(format("invalid resource version: \"{}\"", version)));
+  if (!token.empty() && *wanted > 0)
+    return refuse(call, badRequest("specifying resource version is not allowed when using continue"));
+  if (*wanted > objects_.revision()) {
+    // It may come, from whoever knows of it.
+    std::weak_ptr<Call> weak = call;
+    auto pending = std::make_shared<Pending>();
+    *pending = scheduler_.after(kTooFresh, [this, call, pending, wanted] {
+      if (*wanted <= objects_.revision()) return list(call);
+      Failure failure{504, "Timeout",
+                      format("Too large resource version: {}, current: {}", *wanted,
+                             objects_.revision())};
+      failure.details = {{"retryAfterSeconds", 1},
+                         {"causes", json::Array{json::Object{
+                                        {"reason", "ResourceVersionTooLarge"},
+                                        {"message", "Too large resource version"}}}}};
+      call->request->respond(504, {{"content-type", std::string(kJson)}, {"retry-after", "1"}},
+                             json::write(failure.status()));
+    });
+    return;
+  }
+  std::int64_t revision = objects_.revision();
+  kube::ObjectKey after;
+  Objects::Collection then;
+  const Objects::Collection* collection = &objects_.all(call->kind->storage);
+  if (!token.empty()) {
+    auto parsed = Continue::parse(token);
+    if (!parsed)
+      return refuse(call, badRequest("continue key is not valid: it was not made by this server"));
+    revision = parsed->revision;
+    after = parsed->after;
+  } else if (match == "Exact") {
+    revision = *wanted;
+  }
+  if (revision != objects_.revision()) {
+    auto past = objects_.at(call->kind->storage, revision);
+    if (!past)
+      return refuse(call, token.empty()
+                              ? failureOf(past.error())
+                              : expired("The provided continue parameter is too old to display a "
+                                        "consistent list result. You can start a new list without "
+                                        "the continue parameter."));
+    then = *std::move(past);
+    collection = &then;
+  }
+  auto limit = parseInt(call->option("limit")).value_or(0);
+  if (version == "0" && match.empty()) limit = 0;  // whatever is at hand, at once
+
+  std::vector<State> items;
+  ListMeta meta{.revision = revision};
+  auto next = token.empty() ? collection->lower_bound({selection.ns, ""})
+                            : collection->upper_bound(after);
+  bool selects = !selection.labels.matchesEverything() || !selection.fields.matchesEverything();
+  for (; next != collection->end(); ++next) {
+    if (!selection.ns.empty() && next->first.ns != selection.ns) break;
+    if (!selection.matches(*next->second)) continue;
+    if (limit > 0 && std::cmp_equal(items.size(), limit)) {
+      meta.next = Continue{revision, items.back()->key}.text();
+      if (!selects)
+        for (; next != collection->end() &&
+               (selection.ns.empty() || next->first.ns == selection.ns);
+             ++next)
+          ++meta.remaining;
+      break;
+    }
+    items.push_back(next->second);
+  }
+  std::string text = renderList(*call->kind, items, call->form, call->include(), meta,
+                                scheduler_.clock().now());
+  if (!call->form.yaml) return answer(call, 200, std::string(kJson), std::move(text));
+  answer(call, 200, *json::parse(text));
+}
+
+void Hub::watch(const CallRef& call) {
+  Watches::Wanted wanted{.kind = call->kind, .form = call->form, .include = call->include()};
+  if (auto failure = parseSelection(*call, wanted.selection)) return refuse(call, *failure);
+  std::string_view version = call->option("resourceVersion");
+  bool send_initial = call->asked.flag("sendInitialEvents");
+  if (send_initial && call->option("resourceVersionMatch") != "NotOlderThan")
+    return refuse(call, wrongOptions("ListOptions",
+                                     {wrong("resourceVersionMatch", kube::Fault::Forbidden,
+                                            "Forbidden: sendInitialEvents requires setting "
+                                            "resourceVersionMatch to NotOlderThan")}));
+  std::optional<std::int64_t> from = version.empty() ? 0 : parseInt(version);
+  if (!from || *from < 0)
+    return refuse(call, badRequest(format("invalid resource version: \"{}\"", version)));
+  if (watches_.count() >= options_.watches.count)
+    return refuse(call, {429, "TooManyRequests", "too many watches are open: close some"});
+  wanted.bookmarks = call->asked.flag("allowWatchBookmarks");
+  auto seconds = parseInt(call->option("timeoutSeconds")).value_or(0);
+  wanted.timeout = seconds > 0 ? Duration(std::chrono::seconds(std::min<std::int64_t>(
+                                     seconds, 24 * 3600)))
+                               : random_.jitter(kWatchTimeout, 1);
+  if (*from > 0 && !send_initial) {
+    auto changes = objects_.since(call->kind->storage, *from);
+    objects_.whenKept([this, call, wanted = std::move(wanted), changes = std::move(changes),
+                       revision = objects_.revision()](Result<> kept) mutable {
+      if (!kept) return Watches::refuse(*call->request, internal(kept.error().text()));
+      if (!changes) return Watches::refuse(*call->request, failureOf(changes.error()));
+      watches_.resume(call->request, std::move(wanted), *changes, revision);
+    });
+    return;
+  }
+  std::vector<State> initial;
+  for (const auto& [key, state] : objects_.all(call->kind->storage))
+    if (wanted.selection.matches(*state)) initial.push_back(state);
+  bool bookmark = wanted.bookmarks;
+  objects_.whenKept([this, call, wanted = std::move(wanted), initial = std::move(initial), bookmark,
+                     revision = objects_.revision()](Result<> kept) mutable {
+    if (!kept) return Watches::refuse(*call->request, internal(kept.error().text()));
+    watches_.open(call->request, std::move(wanted), initial, revision, bookmark);
+  });
+}
+
+// ---- Writing
+
+Outcome<json::Value> Hub::parseBody(Call& call) const {
+  std::string type = lower(trim(cut(call.request->headers.get("content-type"), ";").first));
+  const std::string& body = call.request->body;
+  bool yaml = type == kYaml || type == "application/apply-patch+yaml";
+  bool json = type.empty() || type == kJson || type.ends_with("+json");
+  if (!yaml && !json)
+    return unsupportedMediaType("application/json, application/yaml; protobuf and CBOR are not "
+                                "spoken here");
+  if (yaml) {
+    auto documents = json::parseYaml(body, "the body");
+    if (!documents || documents->size() != 1)
+      return badRequest(format("the object provided is unrecognized (must be of type {}): {}",
+                               call.kind->resource.kind,
+                               documents ? "it is not one YAML document"
+                                         : documents.error().text()));
+    return (*documents)[0].value;
+  }
+  auto value = json::parse(body);
+  if (!value)
+    return badRequest(format("the object provided is unrecognized (must be of type {}): couldn't "
+                             "get version/kind; json parse error: {}",
+                             call.kind->resource.kind, value.error().text()));
+  auto strict = json::parse(body, {.duplicate_keys = json::DuplicateKeys::Refuse});
+  if (!strict && strict.error().code == Code::InvalidArgument)
+    call.warnings.push_back(strict.error().text());
+  return *std::move(value);
+}
+
+std::optional<Failure> Hub::parseWriting(Call& call, std::string_view options,
+                                         Writing& writing) const {
+  std::vector<kube::FieldError> errors;
+  writing.manager = call.option("fieldManager");
+  if (writing.manager.empty()) {
+    std::string agent(call.request->headers.get("user-agent"));
+    writing.manager = shorten(agent.substr(0, agent.find('/')), 128);
+    if (writing.manager.empty()) writing.manager = "unknown";
+  }
+  writing.subresource = call.asked.subresource;
+  writing.force = call.asked.flag("force");
+  if (std::string_view dry = call.option("dryRun"); dry == "All") {
+    writing.dry_run = true;
+  } else if (!dry.empty()) {
+    errors.push_back(wrong("dryRun", kube::Fault::NotSupported,
+                           format("Unsupported value: \"{}\": supported values: \"All\"", dry)));
+  }
+  std::string_view validation = call.option("fieldValidation");
+  if (validation == "Strict") {
+    writing.validation = FieldValidation::Strict;
+  } else if (validation == "Ignore") {
+    writing.validation = FieldValidation::Ignore;
+  } else if (!validation.empty() && validation != "Warn") {
+    errors.push_back(wrong("fieldValidation", kube::Fault::NotSupported,
+                           format("Unsupported value: \"{}\": supported values: \"Ignore\", "
+                                  "\"Strict\", \"Warn\"",
+                                  validation)));
+  }
+  if (errors.empty()) return std::nullopt;
+  return wrongOptions(options, errors);
+}
+
+void Hub::create(const CallRef& call) {
+  Writing writing;
+  if (auto failure = parseWriting(*call, "CreateOptions", writing)) return refuse(call, *failure);
+  auto object = parseBody(*call);
+  if (!object) return refuse(call, object.failure());
+  if (auto failure = checkKind(*call, *object)) return refuse(call, *failure);
+  write(call, registry_.create(call->kind, call->asked.ns, "", *std::move(object), writing));
+}
+
+// A built-in kind may be left out, since the path says it.
+std::optional<Failure> Hub::checkKind(const Call& call, json::Value& object) const {
+  const kube::Resource& resource = call.kind->resource;
+  if (!object.isObject())
+    return badRequest(format("the object provided is unrecognized (must be of type {}): it is not "
+                             "an object",
+                             resource.kind));
+  std::string version = object["apiVersion"].string(), kind = object["kind"].string();
+  if (call.kind->type() && call.asked.subresource != "scale") {
+    if (kind.empty()) kind = resource.kind;
+    if (version.empty()) version = resource.apiVersion();
+  } else if (call.asked.subresource == "scale") {
+    return std::nullopt;
+  } else if (kind.empty()) {
+    return badRequest(format("Object 'Kind' is missing in '{}'",
+                             shorten(json::write(object), 200)));
+  }
+  if (kind != resource.kind || version != resource.apiVersion())
+    return badRequest(format("{} in version \"{}\" cannot be handled as a {}: no kind \"{}\" is "
+                             "registered for this path",
+                             kind, version, resource.kind, kind));
+  object.make("apiVersion") = version;
+  object.make("kind") = kind;
+  return std::nullopt;
+}
+
+void Hub::update(const CallRef& call) {
+  Writing writing;
+  if (auto failure = parseWriting(*call, "UpdateOptions", writing)) return refuse(call, *failure);
+  auto object = parseBody(*call);
+  if (!object) return refuse(call, object.failure());
+  if (auto failure = checkKind(*call, *object)) return refuse(call, *failure);
+  write(call, registry_.update(call->kind, call->key(), *std::move(object), writing));
+}
+
+void Hub::patch(const CallRef& call) {
+  Writing writing;
+  if (auto failure = parseWriting(*call, "PatchOptions", writing)) return refuse(call, *failure);
+  std::string type = lower(trim(cut(call->request->headers.get("content-type"), ";").first));
+  std::optional<PatchType> patch;
+  if (type == "application/json-patch+json") patch = PatchType::Json;
+  if (type == "application/merge-patch+json") patch = PatchType::Merge;
+  if (type == "application/strategic-merge-patch+json" && call->kind->type())
+    patch = PatchType::Strategic;
+  if (type == "application/apply-patch+yaml") patch = PatchType::Apply;
+  if (!patch)
+    return refuse(call, unsupportedMediaType(
+                            "application/json-patch+json, application/merge-patch+json, "
+                            "application/apply-patch+yaml"));
+  auto body = parseBody(*call);
+  if (!body) return refuse(call, body.failure());
+  write(call, registry_.patch(call->kind, call->key(), *patch, *body, writing));
+}
+
+void Hub::write(const CallRef& call, Outcome<Draft> draft) {
+  if (!draft) return refuse(call, draft.failure());
+  call->warnings.insert(call->warnings.end(), draft->warnings.begin(), draft->warnings.end());
+  finish(call, registry_.finish(*std::move(draft)));
+}
+
+void Hub::finish(const CallRef& call, Outcome<Written> written) {
+  if (!written) return refuse(call, written.failure());
+  json::Value& object = written->object;
+  if (call->asked.subresource == "scale") object = registry_.scaleOf(*call->kind, object);
+  answer(call, written->created ? 201 : 200, object);
+}
+
+Outcome<Deleting> Hub::parseDeleting(Call& call) const {
+  json::Value options = json::Object{};
+  if (!call.request->body.empty()) {
+    auto body = parseBody(call);
+    if (!body) return body.failure();
+    if (!body->isObject()) return badRequest("DeleteOptions must be an object");
+    options = *std::move(body);
+  }
+  Deleting deleting{.uid = options["preconditions"]["uid"].string(),
+                    .resource_version = options["preconditions"]["resourceVersion"].string(),
+                    .propagation = options["propagationPolicy"].string()};
+  if (deleting.propagation.empty()) deleting.propagation = call.option("propagationPolicy");
+  if (options["orphanDependents"].isBool() && deleting.propagation.empty())
+    deleting.propagation = options["orphanDependents"].boolean() ? "Orphan" : "Background";
+  if (options["gracePeriodSeconds"].isInteger())
+    deleting.grace = options["gracePeriodSeconds"].integer();
+  if (auto grace = parseInt(call.option("gracePeriodSeconds"))) deleting.grace = grace;
+  deleting.dry_run = call.option("dryRun") == "All" ||
+                     (options["dryRun"].array().size() == 1 &&
+                      options["dryRun"].at(0).string() == "All");
+  const std::string& policy = deleting.propagation;
+  if (!policy.empty() && policy != "Background" && policy != "Foreground" && policy != "Orphan")
+    return wrongOptions("DeleteOptions",
+                        {wrong("propagationPolicy", kube::Fault::NotSupported,
+                               format("Unsupported value: \"{}\": supported values: "
+                                      "\"Foreground\", \"Background\", \"Orphan\", \"nil\"",
+                                      policy))});
+  return deleting;
+}
+
+void Hub::remove(const CallRef& call) {
+  auto deleting = parseDeleting(*call);
+  if (!deleting) return refuse(call, deleting.failure());
+  auto there = registry_.get(*call->kind, call->key());
+  auto written = registry_.remove(call->kind, call->key(), *deleting);
+  if (!written) return refuse(call, written.failure());
+  if (!written->object.isNull()) return answer(call, 200, written->object);
+  const kube::Resource& resource = call->kind->resource;
+  json::Object details{{"name", call->asked.name},
+                       {"kind", resource.plural},
+                       {"uid", kube::uid(*there)}};
+  if (!resource.group.empty()) details.set("group", resource.group);
+  answer(call, 200, json::Object{{"kind", "Status"},
+                                 {"apiVersion", "v1"},
+                                 {"metadata", json::Object{}},
+                                 {"status", "Success"},
+                                 {"details", std::move(details)}});
+}
+
+void Hub::removeAll(const CallRef& call) {
+  auto deleting = parseDeleting(*call);
+  if (!deleting) return refuse(call, deleting.failure());
+  Selection selection;
+  if (auto failure = parseSelection(*call, selection)) return refuse(call, *failure);
+  std::vector<State> selected;
+  for (const auto& [key, state] : objects_.all(call->kind->storage))
+    if (selection.matches(*state)) selected.push_back(state);
+  for (const State& state : selected)
+    if (auto gone = registry_.remove(call->kind, state->key, *deleting); !gone)
+      if (gone.failure().code != 404) return refuse(call, gone.failure());
+  std::string text = renderList(*call->kind, selected, call->form, call->include(),
+                                {.revision = objects_.revision()}, scheduler_.clock().now());
+  answer(call, 200, std::string(kJson), std::move(text));
+}
+
+// ---- What happens
+
+void Hub::told(const Change& change) { watches_.told(change); }
+
+}  // namespace cadre::hub

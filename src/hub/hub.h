@@ -1,0 +1,79 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/log.h"
+#include "base/random.h"
+#include "hub/kind.h"
+#include "hub/objects.h"
+#include "hub/registry.h"
+#include "hub/request.h"
+#include "hub/watches.h"
+#include "net/http_server.h"
+
+namespace cadre::hub {
+
+struct HubOptions {
+  Objects::Keep keep = {};
+  Objects::Limits history = {};
+  Watches::Limits watches = {};
+  Logger* logger = nullptr;
+};
+
+// A Kubernetes API server. What it is asked comes in as HTTP requests, from a server or from a
+// client in the same process; it asks nobody else. Belongs to the scheduler's thread.
+class Hub {
+ public:
+  Hub(Scheduler& scheduler, Random& random, HubOptions options);
+  ~Hub();
+  Hub(const Hub&) = delete;
+  Hub& operator=(const Hub&) = delete;
+
+  // Made of what a log has, before the first request.
+  Objects& objects() { return objects_; }
+  // What every cluster has: its first namespaces. After the log was read.
+  void furnish();
+
+  void handle(std::shared_ptr<net::ServerRequest> request);
+
+ private:
+  struct Call;
+  using CallRef = std::shared_ptr<Call>;
+
+  void serve(const CallRef& call);
+  void servePath(const CallRef& call);
+  void get(const CallRef& call);
+  void list(const CallRef& call);
+  void watch(const CallRef& call);
+  void create(const CallRef& call);
+  void update(const CallRef& call);
+  void patch(const CallRef& call);
+  void remove(const CallRef& call);
+  void removeAll(const CallRef& call);
+
+  std::optional<Failure> parseSelection(Call& call, Selection& selection) const;
+  std::optional<Failure> parseWriting(Call& call, std::string_view options, Writing& writing) const;
+  Outcome<Deleting> parseDeleting(Call& call) const;
+  Outcome<json::Value> parseBody(Call& call) const;
+  std::optional<Failure> checkKind(const Call& call, json::Value& object) const;
+  void write(const CallRef& call, Outcome<Draft> draft);
+  void finish(const CallRef& call, Outcome<Written> written);
+  // Answers wait until everything that they could tell of is kept.
+  void answer(const CallRef& call, int code, std::string type, std::string text);
+  void answer(const CallRef& call, int code, const json::Value& body);
+  void refuse(const CallRef& call, const Failure& failure);
+
+  void told(const Change& change);
+
+  Scheduler& scheduler_;
+  Random& random_;
+  const HubOptions options_;
+  Logger& logger_;
+  Kinds kinds_;
+  Objects objects_;
+  Registry registry_;
+  Watches watches_;
+};
+
+}  // namespace cadre::hub

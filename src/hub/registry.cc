@@ -1,0 +1,448 @@
+#include "hub/registry.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/format.h"
+#include "base/strings.h"
+#include "json/patch.h"
+#include "json/write.h"
+#include "kube/names.h"
+#include "kube/selector.h"
+#include "kube/strategic_merge.h"
+
+namespace cadre::hub {
+namespace {
+
+const kube::Resource kNamespaces{
+    .version = "v1", .plural = "namespaces", .kind = "Namespace", .namespaced = false};
+const kube::Resource kScale{
+    .group = "autoscaling", .version = "v1", .plural = "scales", .kind = "Scale"};
+constexpr std::string_view kOrphan = "orphan", kForeground = "foregroundDeletion";
+constexpr std::string_view kNameLetters = "bcdfghjklmnpqrstvwxz2456789";
+constexpr std::size_t kMaxGeneratedPrefix = 58;
+
+bool isNamespace(const Kind& kind) { return kind.storage == "namespaces"; }
+bool isPod(const Kind& kind) { return kind.storage == "pods"; }
+
+void dress(json::Value& object, const Kind& kind) {
+  object.make("apiVersion") = kind.resource.apiVersion();
+  object.make("kind") = kind.resource.kind;
+}
+
+void set(json::Value& metadata, std::string_view field, const json::Value& value) {
+  if (value.isNull()) {
+    metadata.makeObject().erase(field);
+  } else {
+    metadata.make(field) = value;
+  }
+}
+
+json::Value& at(json::Value& object, std::string_view path) {
+  json::Value* place = &object;
+  for (std::string_view field : split(path, '.'))
+    if (!field.empty()) place = &place->make(field);
+  return *place;
+}
+
+const json::Value& at(const json::Value& object, std::string_view path) {
+  const json::Value* place = &object;
+  for (std::string_view field : split(path, '.'))
+    if (!field.empty()) place = &(*place)[field];
+  return *place;
+}
+
+std::string cannotBeHandled(const json::Value& object, const Kind& kind, std::string_view why) {
+  auto gvk = kube::GroupVersionKind::of(object);
+  return format("{} in version \"{}\" cannot be handled as a {}: {}",
+                gvk ? gvk->kind : kind.resource.kind, gvk ? gvk->version : kind.resource.version,
+                kind.resource.kind, why);
+}
+
+// What holds it after it is deleted, beside its finalizers.
+bool isHeld(const Kind& kind, const json::Value& object) {
+  return !kube::finalizers(object).empty() ||
+         (isNamespace(kind) && !object["spec"]["finalizers"].array().empty()) ||
+         object["metadata"]["deletionGracePeriodSeconds"].integer() > 0;
+}
+
+}  // namespace
+
+Registry::Registry(Objects& objects, const Kinds& kinds, const Clock& clock, Random& random)
+    : objects_(objects), kinds_(kinds), clock_(clock), random_(random) {}
+
+std::optional<json::Value> Registry::get(const Kind& kind, const kube::ObjectKey& key) const {
+  State state = objects_.find(kind.storage, key);
+  if (!state) return std::nullopt;
+  json::Value object = state->value();
+  dress(object, kind);
+  return object;
+}
+
+std::string Registry::newUid() {
+  std::string hex = format("{:016x}{:016x}", random_.next(), random_.next());
+  hex[12] = '4';
+  hex[16] = "89ab"[random_.below(4)];
+  return format("{}-{}-{}-{}-{}", hex.substr(0, 8), hex.substr(8, 4), hex.substr(12, 4),
+                hex.substr(16, 4), hex.substr(20));
+}
+
+std::string Registry::newName(const std::string& prefix) {
+  std::string name = prefix.substr(0, kMaxGeneratedPrefix);
+  for (int i = 0; i < 5; ++i) name += kNameLetters[random_.below(kNameLetters.size())];
+  return name;
+}
+
+std::optional<Failure> Registry::checkNamespace(const Kind& kind,
+                                                const kube::ObjectKey& key) const {
+  if (!kind.resource.namespaced) return std::nullopt;
+  State ns = objects_.find("namespaces", {"", key.ns});
+  if (!ns) return notFound(kNamespaces, key.ns);
+  if (!kube::isDeleting(ns->value())) return std::nullopt;
+  Failure failure = forbidden(
+      kind.resource, key.name,
+      format("unable to create new content in namespace {} because it is being terminated",
+             key.ns));
+  failure.details.set(
+      "causes",
+      json::Array{json::Object{{"reason", "NamespaceTerminating"},
+                               {"message", format("namespace {} is being terminated", key.ns)},
+                               {"field", "metadata.namespace"}}});
+  return failure;
+}
+
+// Fields that the kind does not have go, with the words that were asked for.
+std::optional<Failure> Registry::checkFields(const Kind& kind, json::Value& object, Draft& draft,
+                                             bool patched) const {
+  if (auto why = kind.undecodable(object)) return badRequest(cannotBeHandled(object, kind, *why));
+  std::vector<std::string> unknown = kind.unknownFields(object);
+  if (!unknown.empty()) {
+    if (draft.writing.validation == FieldValidation::Strict) {
+      std::string why = "strict decoding error: " + join(unknown, ", ");
+      if (patched) return Failure{422, "Invalid", format("error when validating: {}", why)};
+      return badRequest(cannotBeHandled(object, kind, why));
+    }
+    if (draft.writing.validation == FieldValidation::Warn)
+      draft.warnings.insert(draft.warnings.end(), unknown.begin(), unknown.end());
+  }
+  object = kind.pruned(std::move(object));
+  dress(object, kind);
+  return std::nullopt;
+}
+
+Outcome<Draft> Registry::create(KindRef kind, std::string_view ns, std::string_view name,
+                                json::Value object, Writing writing) {
+  json::Value& metadata = object.make("metadata");
+  if (!metadata["resourceVersion"].string().empty())
+    return Failure{500, "", "resourceVersion should not be set on objects to be created"};
+  if (kind->resource.namespaced) {
+    std::string_view own = kube::ns(object);
+    if (!own.empty() && own != ns)
+      return badRequest(
+          "the namespace of the provided object does not match the namespace sent on the request");
+    metadata.make("namespace") = ns;
+  } else {
+    metadata.makeObject().erase("namespace");
+  }
+  if (!name.empty() && kube::name(object).empty()) metadata.make("name") = name;
+  std::string prefix = metadata["generateName"].string();
+  if (kube::name(object).empty() && !prefix.empty()) {
+    metadata.make("name") = newName(prefix);
+    for (int i = 0; i < 7 && objects_.find(kind->storage, kube::ObjectKey::of(object)); ++i)
+      metadata.make("name") = newName(prefix);
+  }
+  Draft draft{.kind = kind, .key = kube::ObjectKey::of(object), .writing = std::move(writing)};
+  if (auto failure = checkFields(*kind, object, draft, false)) return *std::move(failure);
+  if (auto failure = checkNamespace(*kind, draft.key)) return *std::move(failure);
+
+  json::Value& system = object.make("metadata");
+  for (std::string_view field : {"selfLink", "deletionTimestamp", "deletionGracePeriodSeconds",
+                                 "resourceVersion", "generation"})
+    system.makeObject().erase(field);
+  system.make("uid") = newUid();
+  system.make("creationTimestamp") = formatTime(clock_.now());
+  if (kind->hasGeneration()) system.make("generation") = 1;
+  if (kind->has_status) object.makeObject().erase("status");
+  if (isNamespace(*kind)) {
+    system.make("labels").make("kubernetes.io/metadata.name") = draft.key.name;
+    object.make("spec").make("finalizers") = json::Array{"kubernetes"};
+    object.make("status").make("phase") = "Active";
+  }
+  kind->setDefaults(object);
+  draft.object = std::move(object);
+  return draft;
+}
+
+Outcome<Draft> Registry::update(KindRef kind, const kube::ObjectKey& key, json::Value object,
+                                Writing writing) {
+  State before = objects_.find(kind->storage, key);
+  if (!before) return notFound(kind->resource, key.name);
+  if (!kube::name(object).empty() && kube::name(object) != key.name)
+    return badRequest(format("the name of the object ({}) does not match the name on the URL ({})",
+                             kube::name(object), key.name));
+  if (!kube::ns(object).empty() && kube::ns(object) != key.ns)
+    return badRequest(
+        "the namespace of the provided object does not match the namespace sent on the request");
+  if (writing.subresource == "scale") {
+    json::Value whole = before->value();
+    dress(whole, *kind);
+    std::int64_t replicas = object["spec"]["replicas"].integer();
+    if (replicas < 0)
+      return invalid(kScale, key.name,
+                     {{.path = "spec.replicas",
+                       .fault = kube::Fault::Invalid,
+                       .message = format("Invalid value: {}: must be greater than or equal to 0",
+                                         replicas)}});
+    at(whole, kind->scale().spec_path) = replicas;
+    set(whole.make("metadata"), "resourceVersion", object["metadata"]["resourceVersion"]);
+    return replace(std::move(kind), before, std::move(whole), std::move(writing), false);
+  }
+  if (!kind->type() && kube::resourceVersion(object).empty() && !isNamespace(*kind)) {
+    Failure failure =
+        invalid(kind->resource, key.name,
+                {{.path = "metadata.resourceVersion",
+                  .fault = kube::Fault::Invalid,
+                  .message = "Invalid value: 0: must be specified for an update"}});
+    failure.details.set("kind", kind->resource.plural);
+    return failure;
+  }
+  Draft draft{.writing = writing};
+  if (auto failure = checkFields(*kind, object, draft, false)) return *std::move(failure);
+  auto result = replace(std::move(kind), before, std::move(object), std::move(writing), false);
+  if (result) result->warnings = std::move(draft.warnings);
+  return result;
+}
+
+Outcome<json::Value> Registry::patched(const Kind& kind, const json::Value& current, PatchType type,
+                                       const json::Value& patch) const {
+  switch (type) {
+    case PatchType::Json: {
+      if (!patch.isArray())
+        return badRequest("error decoding patch: json: cannot unmarshal object into Go value of "
+                          "type jsonpatch.Patch");
+      auto result = json::applyJsonPatch(current, patch);
+      if (result) return *std::move(result);
+      if (result.error().code == Code::ResourceExhausted) return failureOf(result.error());
+      Failure failure{422, "Invalid",
+                      "the server rejected our request due to an error in our request"};
+      failure.details_shown = true;
+      return failure;
+    }
+    case PatchType::Merge:
+      if (!patch.isObject()) return badRequest("error decoding patch: it is not an object");
+      return json::applyMergePatch(current, patch);
+    case PatchType::Strategic: {
+      auto result = kube::strategicMerge(kind.type(), current, patch);
+      if (!result) return badRequest(result.error().text());
+      return *std::move(result);
+    }
+    case PatchType::Apply:
+      break;
+  }
+  return internal("an apply is no patch of this kind");
+}
+
+Outcome<Draft> Registry::patch(KindRef kind, const kube::ObjectKey& key, PatchType type,
+                               const json::Value& patch, Writing writing) {
+  State before = objects_.find(kind->storage, key);
+  if (!before) return notFound(kind->resource, key.name);
+  json::Value current = before->value();
+  dress(current, *kind);
+  if (writing.subresource == "scale") {
+    json::Value scale = scaleOf(*kind, current);
+    auto result = patched(*kind, scale, type, patch);
+    if (!result) return result.failure();
+    return update(std::move(kind), key, *std::move(result), std::move(writing));
+  }
+  auto result = patched(*kind, current, type, patch);
+  if (!result) return result.failure();
+  Draft draft{.writing = writing};
+  if (auto failure = checkFields(*kind, *result, draft, true)) return *std::move(failure);
+  if (kube::name(*result) != key.name)
+    return badRequest(format("the name of the object ({}) does not match the name on the URL ({})",
+                             kube::name(*result), key.name));
+  auto done = replace(std::move(kind), before, *std::move(result), std::move(writing), false);
+  if (done) done->warnings = std::move(draft.warnings);
+  return done;
+}
+
+Outcome<Draft> Registry::replace(KindRef kind, State before, json::Value object, Writing writing,
+                                 bool applied) {
+  json::Value old = before->value();
+  dress(old, *kind);
+  const json::Value& old_metadata = old["metadata"];
+  std::string_view version = kube::resourceVersion(object), uid = kube::uid(object);
+  if (!uid.empty() && uid != kube::uid(old))
+    return conflict(kind->resource, before->key.name,
+                    format("Precondition failed: UID in precondition: {}, UID in object meta: {}",
+                           uid, kube::uid(old)));
+  if (!version.empty() && version != kube::resourceVersion(old))
+    return conflict(kind->resource, before->key.name,
+                    "the object has been modified; please apply your changes to the latest version "
+                    "and try again");
+  if (writing.subresource == "status") {
+    json::Value status = object["status"];
+    json::Value fields = object["metadata"]["managedFields"];
+    object = old;
+    set(object, "status", status);
+    set(object.make("metadata"), "managedFields", fields);
+  } else {
+    if (kind->has_status) set(object, "status", old["status"]);
+    if (isNamespace(*kind) && writing.subresource != "finalize")
+      set(object.make("spec"), "finalizers", old["spec"]["finalizers"]);
+  }
+  json::Value& metadata = object.make("metadata");
+  for (std::string_view field :
+       {"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
+        "resourceVersion", "generation", "selfLink", "name", "namespace"})
+    set(metadata, field, old_metadata[field]);
+  if (isNamespace(*kind)) metadata.make("labels").make("kubernetes.io/metadata.name") = before->key.name;
+  kind->setDefaults(object);
+  if (writing.subresource != "status" && kind->hasGeneration() &&
+      kind->isNewGeneration(old, object))
+    object.make("metadata").make("generation") = kube::generation(old) + 1;
+  return Draft{.operation = Draft::Operation::Update,
+               .kind = std::move(kind),
+               .key = before->key,
+               .object = std::move(object),
+               .before = std::move(before),
+               .writing = std::move(writing),
+               .applied = applied};
+}
+
+// Who set which field.
+void Registry::settleFields(Draft&, const json::Value&) const {}
+
+Outcome<Written> Registry::finish(Draft draft) {
+  const Kind& kind = *draft.kind;
+  if (objects_.find(kind.storage, draft.key) != draft.before) {
+    if (!draft.before) return alreadyExists(kind.resource, draft.key.name);
+    return conflict(kind.resource, draft.key.name,
+                    "the object has been modified; please apply your changes to the latest version "
+                    "and try again");
+  }
+  json::Value old = draft.before ? draft.before->value() : json::Value();
+  if (draft.before) dress(old, kind);
+  std::vector<kube::FieldError> errors;
+  if (draft.before && kube::isDeleting(old)) {
+    std::vector<std::string> added;
+    for (std::string_view finalizer : kube::finalizers(draft.object))
+      if (!kube::hasFinalizer(old, finalizer)) added.push_back(kube::inQuotes(finalizer));
+    if (!added.empty())
+      errors.push_back({.path = "metadata.finalizers",
+                        .fault = kube::Fault::Forbidden,
+                        .message = format("Forbidden: no new finalizers can be added if the object "
+                                          "is being deleted, found new finalizers []string{{{}}}",
+                                          join(added, ", "))});
+  }
+  auto more = kind.validate(draft.object, old, draft.writing.subresource == "status");
+  errors.insert(errors.end(), more.begin(), more.end());
+  if (!errors.empty()) return invalid(kind.resource, draft.key.name, errors);
+  if (!draft.before) {
+    if (auto failure = checkNamespace(kind, draft.key)) return *std::move(failure);
+    if (!draft.applied) settleFields(draft, old);
+    if (draft.writing.dry_run) return Written{.object = std::move(draft.object), .created = true};
+    State state = objects_.put(kind.storage, draft.object);
+    draft.object.make("metadata").make("resourceVersion") = format("{}", state->revision);
+    return Written{.object = std::move(draft.object), .created = true};
+  }
+  if (!draft.applied) settleFields(draft, old);
+  if (draft.object == old) return Written{.object = std::move(old), .changed = false};
+  if (kube::isDeleting(old) && !isHeld(kind, draft.object)) {
+    if (!draft.writing.dry_run) objects_.remove(kind.storage, draft.key);
+    return Written{.object = std::move(draft.object)};
+  }
+  if (draft.writing.dry_run) return Written{.object = std::move(draft.object)};
+  State state = objects_.put(kind.storage, draft.object);
+  draft.object.make("metadata").make("resourceVersion") = format("{}", state->revision);
+  return Written{.object = std::move(draft.object)};
+}
+
+Outcome<Written> Registry::remove(KindRef kind, const kube::ObjectKey& key,
+                                  const Deleting& deleting) {
+  auto found = get(*kind, key);
+  if (!found) return notFound(kind->resource, key.name);
+  json::Value& object = *found;
+  auto differs = [&](std::string_view what, std::string_view wanted, std::string_view there) {
+    Failure failure = conflict(
+        kind->resource, key.name,
+        format("the {} in the precondition ({}) does not match the {} in record ({}). The object "
+               "might have been {}",
+               what, wanted, what, there,
+               what == "UID" ? "deleted and then recreated" : "modified"));
+    failure.message = format("Operation cannot be fulfilled on {} \"{}\": {}", kind->resource.kind,
+                             key.name, failure.message.substr(failure.message.find("\": ") + 3));
+    failure.details.set("kind", kind->resource.kind);
+    return failure;
+  };
+  if (!deleting.uid.empty() && deleting.uid != kube::uid(object))
+    return differs("UID", deleting.uid, kube::uid(object));
+  if (!deleting.resource_version.empty() &&
+      deleting.resource_version != kube::resourceVersion(object))
+    return differs("ResourceVersion", deleting.resource_version, kube::resourceVersion(object));
+
+  // Who deletes with orphans or in the foreground leaves that to the garbage collector.
+  json::Array finalizers;
+  for (std::string_view finalizer : kube::finalizers(object)) {
+    bool chosen = !deleting.propagation.empty();
+    if ((finalizer == kOrphan || finalizer == kForeground) && chosen) continue;
+    finalizers.emplace_back(finalizer);
+  }
+  if (deleting.propagation == "Orphan") finalizers.emplace_back(kOrphan);
+  if (deleting.propagation == "Foreground") finalizers.emplace_back(kForeground);
+  json::Value wanted = object;
+  set(wanted.make("metadata"), "finalizers",
+      finalizers.empty() ? json::Value() : json::Value(finalizers));
+
+  std::int64_t grace = 0;
+  if (isPod(*kind) && !object["spec"]["nodeName"].string().empty()) {
+    std::string_view phase = object["status"]["phase"].string();
+    if (phase != "Succeeded" && phase != "Failed")
+      grace = deleting.grace.value_or(object["spec"]["terminationGracePeriodSeconds"].integer(30));
+    if (kube::isDeleting(object))
+      grace = std::min(grace, object["metadata"]["deletionGracePeriodSeconds"].integer());
+  }
+  json::Value& metadata = wanted.make("metadata");
+  bool was_deleting = kube::isDeleting(object);
+  if (!was_deleting || grace < object["metadata"]["deletionGracePeriodSeconds"].integer()) {
+    metadata.make("deletionTimestamp") =
+        formatTime(clock_.now() + std::chrono::seconds(grace));
+    metadata.make("deletionGracePeriodSeconds") = grace;
+  }
+  if (!was_deleting && kube::generation(object) > 0)
+    metadata.make("generation") = kube::generation(object) + 1;
+  if (isNamespace(*kind)) wanted.make("status").make("phase") = "Terminating";
+  if (!isHeld(*kind, wanted)) {
+    if (!deleting.dry_run) objects_.remove(kind->storage, key);
+    return Written{.object = nullptr};
+  }
+  if (wanted == object) return Written{.object = std::move(object), .changed = false};
+  if (!deleting.dry_run) {
+    State state = objects_.put(kind->storage, wanted);
+    wanted.make("metadata").make("resourceVersion") = format("{}", state->revision);
+  }
+  return Written{.object = std::move(wanted)};
+}
+
+json::Value Registry::scaleOf(const Kind& kind, const json::Value& object) const {
+  Kind::Scale paths = kind.scale();
+  json::Object metadata;
+  for (std::string_view field :
+       {"name", "namespace", "uid", "resourceVersion", "creationTimestamp"})
+    if (!object["metadata"][field].isNull()) metadata.set(field, object["metadata"][field]);
+  json::Object spec, status{{"replicas", at(object, paths.status_path).integer()}};
+  if (std::int64_t replicas = at(object, paths.spec_path).integer(); replicas != 0)
+    spec.set("replicas", replicas);
+  std::string selector = at(object, paths.selector_path).string();
+  if (paths.selector_path.empty() && object["spec"]["selector"].isObject())
+    if (auto parsed = kube::LabelSelector::fromObject(object["spec"]["selector"]))
+      selector = parsed->text();
+  if (!selector.empty()) status.set("selector", selector);
+  return json::Object{{"apiVersion", "autoscaling/v1"},
+                      {"kind", "Scale"},
+                      {"metadata", std::move(metadata)},
+                      {"spec", std::move(spec)},
+                      {"status", std::move(status)}};
+}
+
+}  // namespace cadre::hub

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "hub/failure.h"
+#include "hub/kind.h"
+#include "hub/objects.h"
+
+namespace cadre::hub {
+
+enum class FieldValidation { Ignore, Warn, Strict };
+enum class PatchType { Json, Merge, Strategic, Apply };
+
+// How a write is meant.
+struct Writing {
+  std::string manager;
+  std::string subresource = {};  // "", "status" or "scale"
+  bool dry_run = false;
+  bool force = false;  // of an apply
+  FieldValidation validation = FieldValidation::Warn;
+};
+
+struct Deleting {
+  std::string uid = {}, resource_version = {};  // preconditions
+  std::string propagation = {};                 // Background, Foreground, Orphan
+  std::optional<std::int64_t> grace = {};
+  bool dry_run = false;
+};
+
+// A write that is thought out, but not done: what admission looks at.
+struct Draft {
+  enum class Operation { Create, Update, Delete };
+  Operation operation = Operation::Create;
+  KindRef kind;
+  kube::ObjectKey key;
+  json::Value object;  // as it would be
+  State before;        // what it would replace
+  Writing writing;
+  bool applied = false;  // managedFields are settled
+  std::vector<std::string> warnings = {};
+};
+
+struct Written {
+  json::Value object;
+  bool created = false;
+  bool changed = true;
+};
+
+// What clients may do to objects, and what becomes of it: the rules that hold for every kind. No
+// HTTP, no users, no waiting.
+class Registry {
+ public:
+  Registry(Objects& objects, const Kinds& kinds, const Clock& clock, Random& random);
+
+  // The object in the version of that kind.
+  std::optional<json::Value> get(const Kind& kind, const kube::ObjectKey& key) const;
+
+  Outcome<Draft> create(KindRef kind, std::string_view ns, std::string_view name,
+                        json::Value object, Writing writing);
+  Outcome<Draft> update(KindRef kind, const kube::ObjectKey& key, json::Value object,
+                        Writing writing);
+  Outcome<Draft> patch(KindRef kind, const kube::ObjectKey& key, PatchType type,
+                       const json::Value& patch, Writing writing);
+  // What admission left of it is validated and written.
+  Outcome<Written> finish(Draft draft);
+
+  // What is deleted, or is going to be: with its deletionTimestamp while finalizers hold it.
+  Outcome<Written> remove(KindRef kind, const kube::ObjectKey& key, const Deleting& deleting);
+
+  json::Value scaleOf(const Kind& kind, const json::Value& object) const;
+
+ private:
+  std::optional<Failure> checkNamespace(const Kind& kind, const kube::ObjectKey& key) const;
+  std::optional<Failure> checkFields(const Kind& kind, json::Value& object, Draft& draft,
+                                     bool patched) const;
+  Outcome<json::Value> patched(const Kind& kind, const json::Value& current, PatchType type,
+                               const json::Value& patch) const;
+  Outcome<Draft> replace(KindRef kind, State before, json::Value object, Writing writing,
+                         bool applied);
+  void settleFields(Draft& draft, const json::Value& before) const;
+  std::string newUid();
+  std::string newName(const std::string& prefix);
+
+  Objects& objects_;
+  const Kinds& kinds_;
+  const Clock& clock_;
+  Random& random_;
+};
+
+}  // namespace cadre::hub

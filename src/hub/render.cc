@@ -1,0 +1,103 @@
+#include "hub/render.h"
+
+#include "base/format.h"
+#include "json/write.h"
+
+namespace cadre::hub {
+namespace {
+
+constexpr std::string_view kMeta = "meta.k8s.io/v1";
+
+std::string quoted(std::string_view text) { return json::write(json::Value(text)); }
+
+json::Value metadataAlone(const json::Value& object) {
+  return json::Object{{"apiVersion", kMeta},
+                      {"kind", "PartialObjectMetadata"},
+                      {"metadata", object["metadata"]}};
+}
+
+json::Value rowOf(const Kind& kind, const Stored& state, Include include, Time now) {
+  json::Value object = state.value();
+  json::Value shown;
+  if (include == Include::Metadata) shown = metadataAlone(object);
+  if (include == Include::Object) {
+    shown = object;
+    shown.make("apiVersion") = kind.resource.apiVersion();
+    shown.make("kind") = kind.resource.kind;
+  }
+  return json::Object{{"cells", kind.cells(object, now)}, {"object", std::move(shown)}};
+}
+
+json::Value columnsOf(const Kind& kind) {
+  json::Array columns;
+  for (const Kind::Column& column : kind.columns())
+    columns.push_back(json::Object{{"name", column.name},
+                                   {"type", column.type},
+                                   {"format", column.format},
+                                   {"description", column.description},
+                                   {"priority", column.priority}});
+  return columns;
+}
+
+json::Value metaOf(const ListMeta& meta) {
+  json::Object object{{"resourceVersion", format("{}", meta.revision)}};
+  if (!meta.next.empty()) object.set("continue", meta.next);
+  if (meta.remaining > 0) object.set("remainingItemCount", meta.remaining);
+  return object;
+}
+
+json::Value table(json::Value metadata, json::Value columns, json::Array rows) {
+  return json::Object{{"apiVersion", kMeta},
+                      {"kind", "Table"},
+                      {"metadata", std::move(metadata)},
+                      {"columnDefinitions", std::move(columns)},
+                      {"rows", std::move(rows)}};
+}
+
+}  // namespace
+
+std::string renderObject(const Kind& kind, const Stored& state) {
+  return format(R"({{"kind":{},"apiVersion":{},{})", quoted(kind.resource.kind),
+                quoted(kind.resource.apiVersion()), std::string_view(state.text).substr(1));
+}
+
+std::string renderAs(const Kind& kind, const Stored& state, const Form& form, Include include,
+                     bool columns, Time now) {
+  switch (form.as) {
+    case Form::As::Object:
+      break;
+    case Form::As::Metadata:
+      return json::write(metadataAlone(state.value()));
+    case Form::As::Table:
+      return json::write(table(json::Object{{"resourceVersion", format("{}", state.revision)}},
+                               columns ? columnsOf(kind) : json::Value(),
+                               {rowOf(kind, state, include, now)}));
+  }
+  return renderObject(kind, state);
+}
+
+std::string renderList(const Kind& kind, const std::vector<State>& items, const Form& form,
+                       Include include, const ListMeta& meta, Time now) {
+  if (form.as == Form::As::Table) {
+    json::Array rows;
+    for (const State& item : items) rows.push_back(rowOf(kind, *item, include, now));
+    return json::write(table(metaOf(meta), columnsOf(kind), std::move(rows)));
+  }
+  bool whole = form.as == Form::As::Object;
+  std::string list_kind =
+      whole ? kind.resource.kind + "List" : std::string("PartialObjectMetadataList");
+  std::string text = format(R"({{"kind":{},"apiVersion":{},"metadata":{},"items":[)",
+                            quoted(list_kind), quoted(whole ? kind.resource.apiVersion() : kMeta),
+                            json::write(metaOf(meta)));
+  // The items of built-in lists do not repeat what they are.
+  bool bare = whole && kind.type();
+  for (const State& item : items) {
+    if (text.back() != '[') text += ',';
+    text += bare    ? item->text
+            : whole ? renderObject(kind, *item)
+                    : json::write(metadataAlone(item->value()));
+  }
+  return text + "]}";
+}
+
+}  // namespace cadre::hub
