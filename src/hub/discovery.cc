@@ -43,8 +43,8 @@ json::Value coreVersions() {
 json::Value groupOf(const Kinds::Group& group) {
   json::Array versions;
   for (const Kinds::Version& version : group.versions)
-    versions.push_back(json::Object{{"groupVersion", versionName(group, version)},
-                                    {"version", version.name}});
+    versions.push_back(
+        json::Object{{"groupVersion", versionName(group, version)}, {"version", version.name}});
   json::Value preferred = versions.at(0);
   return json::Object{{"kind", "APIGroup"},
                       {"apiVersion", "v1"},
@@ -105,18 +105,18 @@ json::Value aggregated(const Kinds& kinds, bool core) {
       for (const auto& [plural, kind] : version.kinds) {
         json::Array parts;
         for (const Part& part : partsOf(*kind))
-          parts.push_back(json::Object{{"subresource", part.name},
-                                       {"responseKind", json::Object{{"group", part.group},
-                                                                     {"version", part.version},
-                                                                     {"kind", part.kind}}},
-                                       {"verbs", part.verbs}});
-        json::Object one{{"resource", plural},
-                         {"responseKind", json::Object{{"group", ""},
-                                                       {"version", ""},
-                                                       {"kind", kind->resource.kind}}},
-                         {"scope", kind->resource.namespaced ? "Namespaced" : "Cluster"},
-                         {"singularResource", kind->singular},
-                         {"verbs", kVerbs}};
+          parts.push_back(json::Object{
+              {"subresource", part.name},
+              {"responseKind",
+               json::Object{{"group", part.group}, {"version", part.version}, {"kind", part.kind}}},
+              {"verbs", part.verbs}});
+        json::Object one{
+            {"resource", plural},
+            {"responseKind",
+             json::Object{{"group", ""}, {"version", ""}, {"kind", kind->resource.kind}}},
+            {"scope", kind->resource.namespaced ? "Namespaced" : "Cluster"},
+            {"singularResource", kind->singular},
+            {"verbs", kVerbs}};
         if (!kind->short_names.empty()) one.set("shortNames", texts(kind->short_names));
         if (!kind->categories.empty()) one.set("categories", texts(kind->categories));
         if (!parts.empty()) one.set("subresources", std::move(parts));

@@ -77,8 +77,11 @@ Failure forbidden(const kube::Resource& resource, std::string_view name, std::st
 Failure unauthorized() { return {401, "Unauthorized", "Unauthorized"}; }
 
 Failure methodNotAllowed() {
-  return {405, "MethodNotAllowed",
-          "the server does not allow this method on the requested resource", {}, true};
+  return {405,
+          "MethodNotAllowed",
+          "the server does not allow this method on the requested resource",
+          {},
+          true};
 }
 
 Failure notAcceptable(std::string_view types) {

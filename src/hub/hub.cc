@@ -28,11 +28,9 @@ kube::FieldError wrong(std::string_view field, kube::Fault fault, std::string me
 }
 
 Failure wrongOptions(std::string_view kind, std::vector<kube::FieldError> errors) {
-  return invalid({.group = "meta.k8s.io",
-                  .version = "v1",
-                  .plural = lower(kind),
-                  .kind = std::string(kind)},
-                 "", errors);
+  return invalid(
+      {.group = "meta.k8s.io", .version = "v1", .plural = lower(kind), .kind = std::string(kind)},
+      "", errors);
 }
 
 // Where a list goes on: after a key, as of a revision.
@@ -41,16 +39,15 @@ struct Continue {
   kube::ObjectKey after;
 
   std::string text() const {
-    return base64Encode(json::write(json::Object{{"v", "meta.k8s.io/v1"},
-                                                 {"rv", revision},
-                                                 {"ns", after.ns},
-                                                 {"start", after.name}}));
+    return base64Encode(json::write(json::Object{
+        {"v", "meta.k8s.io/v1"}, {"rv", revision}, {"ns", after.ns}, {"start", after.name}}));
   }
   static std::optional<Continue> parse(std::string_view token) {
     auto bytes = base64Decode(token);
     auto value = json::parse(bytes.value_or(""));
     if (!bytes || !value || (*value)["v"].string() != "meta.k8s.io/v1") return std::nullopt;
-    return Continue{(*value)["rv"].integer(), {(*value)["ns"].string(), (*value)["start"].string()}};
+    return Continue{(*value)["rv"].integer(),
+                    {(*value)["ns"].string(), (*value)["start"].string()}};
   }
 };
 
@@ -77,7 +74,9 @@ struct Hub::Call {
   kube::ObjectKey key() const { return {asked.ns, asked.name}; }
   Include include() const {
     std::string_view wanted = option("includeObject");
-    return wanted == "None" ? Include::None : wanted == "Object" ? Include::Object : Include::Metadata;
+    return wanted == "None"     ? Include::None
+           : wanted == "Object" ? Include::Object
+                                : Include::Metadata;
   }
 };
 
@@ -86,7 +85,9 @@ Hub::Hub(Scheduler& scheduler, Random& random, HubOptions options)
       random_(random),
       options_(std::move(options)),
       logger_(options_.logger ? *options_.logger : Logger::silent()),
-      objects_(scheduler, [this](const auto& lines) -> Result<> {
+      objects_(
+          scheduler,
+          [this](const auto& lines) -> Result<> {
             return options_.keep ? options_.keep(lines) : Result<>();
           },
           [this](const Change& change) { told(change); }, options_.history),
@@ -108,20 +109,20 @@ void Hub::handle(std::shared_ptr<net::ServerRequest> request) {
 // ---- Answers
 
 void Hub::answer(const CallRef& call, int code, std::string type, std::string text) {
-  objects_.whenKept([call, code, type = std::move(type),
-                     text = std::move(text)](Result<> kept) mutable {
-    net::Headers headers{{"cache-control", "no-cache, private"}};
-    if (!kept) {
-      Failure failure = internal(kept.error().text());
-      headers.add("content-type", std::string(kJson));
-      return call->request->respond(failure.code, std::move(headers),
-                                    json::write(failure.status()));
-    }
-    headers.add("content-type", std::move(type));
-    for (const std::string& warning : call->warnings)
-      headers.add("warning", warningText(warning));
-    call->request->respond(code, std::move(headers), std::move(text));
-  });
+  objects_.whenKept(
+      [call, code, type = std::move(type), text = std::move(text)](Result<> kept) mutable {
+        net::Headers headers{{"cache-control", "no-cache, private"}};
+        if (!kept) {
+          Failure failure = internal(kept.error().text());
+          headers.add("content-type", std::string(kJson));
+          return call->request->respond(failure.code, std::move(headers),
+                                        json::write(failure.status()));
+        }
+        headers.add("content-type", std::move(type));
+        for (const std::string& warning : call->warnings)
+          headers.add("warning", warningText(warning));
+        call->request->respond(code, std::move(headers), std::move(text));
+      });
 }
 
 void Hub::answer(const CallRef& call, int code, const json::Value& body) {
@@ -141,19 +142,19 @@ void Hub::serve(const CallRef& call) {
   if (!asked.resource) return servePath(call);
   call->kind = kinds_.find(asked.group, asked.version, asked.plural);
   if (!call->kind) {
-    bool known = std::any_of(kinds_.groups().begin(), kinds_.groups().end(), [&](const auto& group) {
-      return group.name == asked.group &&
-             std::any_of(group.versions.begin(), group.versions.end(),
-                         [&](const auto& version) { return version.name == asked.version; });
-    });
+    bool known =
+        std::any_of(kinds_.groups().begin(), kinds_.groups().end(), [&](const auto& group) {
+          return group.name == asked.group &&
+                 std::any_of(group.versions.begin(), group.versions.end(),
+                             [&](const auto& version) { return version.name == asked.version; });
+        });
     if (known) return refuse(call, noSuchResource());
     return answer(call, 404, "text/plain; charset=utf-8", "404 page not found\n");
   }
   const Kind& kind = *call->kind;
   bool collection = asked.name.empty();
   if (!asked.ns.empty() && !kind.resource.namespaced) return refuse(call, noSuchResource());
-  if (kind.resource.namespaced && asked.ns.empty() &&
-      (!collection || asked.verb == Verb::Create)) {
+  if (kind.resource.namespaced && asked.ns.empty() && (!collection || asked.verb == Verb::Create)) {
     if (asked.verb == Verb::Create) return refuse(call, methodNotAllowed());
     return refuse(call, noSuchResource());
   }
@@ -163,8 +164,8 @@ void Hub::serve(const CallRef& call) {
           : !asked.subresource.empty() &&
                 !(kind.storage == "namespaces" && asked.subresource == "finalize"))
     return refuse(call, noSuchResource());
-  auto form = parseAccept(call->request->headers.get("accept"), collection,
-                          asked.verb == Verb::Watch);
+  auto form =
+      parseAccept(call->request->headers.get("accept"), collection, asked.verb == Verb::Watch);
   if (!form)
     return refuse(call, notAcceptable("application/json, application/yaml; protobuf and CBOR are "
                                       "not spoken here"));
@@ -218,8 +219,7 @@ void Hub::servePath(const CallRef& call) {
       if (call->request->headers.get("if-none-match") == etag)
         return call->request->respond(304, {{"etag", etag}, {"vary", "Accept"}}, "");
       return call->request->respond(
-          200,
-          {{"content-type", std::string(kAggregated)}, {"etag", etag}, {"vary", "Accept"}},
+          200, {{"content-type", std::string(kAggregated)}, {"etag", etag}, {"vary", "Accept"}},
           std::move(text));
     }
     if (alone) return answer(call, 200, first == "api" ? coreVersions() : groupList(kinds_));
@@ -245,8 +245,9 @@ void Hub::get(const CallRef& call) {
   if (call->asked.subresource == "scale")
     return answer(call, 200, registry_.scaleOf(*call->kind, state->value()));
   if (call->form.yaml) return answer(call, 200, *registry_.get(*call->kind, call->key()));
-  answer(call, 200, std::string(kJson),
-         renderAs(*call->kind, *state, call->form, call->include(), true, scheduler_.clock().now()));
+  answer(
+      call, 200, std::string(kJson),
+      renderAs(*call->kind, *state, call->form, call->include(), true, scheduler_.clock().now()));
 }
 
 std::optional<Failure> Hub::parseSelection(Call& call, Selection& selection) const {
@@ -262,9 +263,10 @@ std::optional<Failure> Hub::parseSelection(Call& call, Selection& selection) con
   for (const auto& term : parsed->terms())
     if (term.path != "metadata.name" && term.path != "metadata.namespace" &&
         !call.kind->selectable(term.path))
-      return badRequest(format("\"{}\" is not a known field selector: only \"metadata.name\", "
-                               "\"metadata.namespace\"",
-                               term.path));
+      return badRequest(
+          format("\"{}\" is not a known field selector: only \"metadata.name\", "
+                 "\"metadata.namespace\"",
+                 term.path));
   selection.fields = *std::move(parsed);
   return std::nullopt;
 }
@@ -273,17 +275,16 @@ void Hub::list(const CallRef& call) {
   Selection selection;
   if (auto failure = parseSelection(*call, selection)) return refuse(call, *failure);
   std::string_view version = call->option("resourceVersion"),
-                   match = call->option("resourceVersionMatch"),
-                   token = call->option("continue");
+                   match = call->option("resourceVersionMatch"), token = call->option("continue");
   std::vector<kube::FieldError> errors;
   if (!match.empty() && version.empty())
     errors.push_back(
         wrong("resourceVersionMatch", kube::Fault::Forbidden,
               "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"));
   if (match == "Exact" && version == "0")
-    errors.push_back(wrong(
-        "resourceVersionMatch", kube::Fault::Forbidden,
-        "Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""));
+    errors.push_back(
+        wrong("resourceVersionMatch", kube::Fault::Forbidden,
+              "Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""));
   if (!match.empty() && match != "Exact" && match != "NotOlderThan")
     errors.push_back(wrong("resourceVersionMatch", kube::Fault::NotSupported,
                            format("Unsupported value: \"{}\": supported values: \"Exact\", "
@@ -297,20 +298,21 @@ void Hub::list(const CallRef& call) {
   if (!wanted || *wanted < 0)
     return refuse(call, badRequest(format("invalid resource version: \"{}\"", version)));
   if (!token.empty() && *wanted > 0)
-    return refuse(call, badRequest("specifying resource version is not allowed when using continue"));
+    return refuse(call,
+                  badRequest("specifying resource version is not allowed when using continue"));
   if (*wanted > objects_.revision()) {
     // It may come, from whoever knows of it.
     std::weak_ptr<Call> weak = call;
     auto pending = std::make_shared<Pending>();
     *pending = scheduler_.after(kTooFresh, [this, call, pending, wanted] {
       if (*wanted <= objects_.revision()) return list(call);
-      Failure failure{504, "Timeout",
-                      format("Too large resource version: {}, current: {}", *wanted,
-                             objects_.revision())};
-      failure.details = {{"retryAfterSeconds", 1},
-                         {"causes", json::Array{json::Object{
-                                        {"reason", "ResourceVersionTooLarge"},
-                                        {"message", "Too large resource version"}}}}};
+      Failure failure{
+          504, "Timeout",
+          format("Too large resource version: {}, current: {}", *wanted, objects_.revision())};
+      failure.details = {
+          {"retryAfterSeconds", 1},
+          {"causes", json::Array{json::Object{{"reason", "ResourceVersionTooLarge"},
+                                              {"message", "Too large resource version"}}}}};
       call->request->respond(504, {{"content-type", std::string(kJson)}, {"retry-after", "1"}},
                              json::write(failure.status()));
     });
@@ -345,8 +347,8 @@ void Hub::list(const CallRef& call) {
 
   std::vector<State> items;
   ListMeta meta{.revision = revision};
-  auto next = token.empty() ? collection->lower_bound({selection.ns, ""})
-                            : collection->upper_bound(after);
+  auto next =
+      token.empty() ? collection->lower_bound({selection.ns, ""}) : collection->upper_bound(after);
   bool selects = !selection.labels.matchesEverything() || !selection.fields.matchesEverything();
   for (; next != collection->end(); ++next) {
     if (!selection.ns.empty() && next->first.ns != selection.ns) break;
@@ -354,16 +356,16 @@ void Hub::list(const CallRef& call) {
     if (limit > 0 && std::cmp_equal(items.size(), limit)) {
       meta.next = Continue{revision, items.back()->key}.text();
       if (!selects)
-        for (; next != collection->end() &&
-               (selection.ns.empty() || next->first.ns == selection.ns);
+        for (;
+             next != collection->end() && (selection.ns.empty() || next->first.ns == selection.ns);
              ++next)
           ++meta.remaining;
       break;
     }
     items.push_back(next->second);
   }
-  std::string text = renderList(*call->kind, items, call->form, call->include(), meta,
-                                scheduler_.clock().now());
+  std::string text =
+      renderList(*call->kind, items, call->form, call->include(), meta, scheduler_.clock().now());
   if (!call->form.yaml) return answer(call, 200, std::string(kJson), std::move(text));
   answer(call, 200, *json::parse(text));
 }
@@ -374,10 +376,10 @@ void Hub::watch(const CallRef& call) {
   std::string_view version = call->option("resourceVersion");
   bool send_initial = call->asked.flag("sendInitialEvents");
   if (send_initial && call->option("resourceVersionMatch") != "NotOlderThan")
-    return refuse(call, wrongOptions("ListOptions",
-                                     {wrong("resourceVersionMatch", kube::Fault::Forbidden,
-                                            "Forbidden: sendInitialEvents requires setting "
-                                            "resourceVersionMatch to NotOlderThan")}));
+    return refuse(
+        call, wrongOptions("ListOptions", {wrong("resourceVersionMatch", kube::Fault::Forbidden,
+                                                 "Forbidden: sendInitialEvents requires setting "
+                                                 "resourceVersionMatch to NotOlderThan")}));
   std::optional<std::int64_t> from = version.empty() ? 0 : parseInt(version);
   if (!from || *from < 0)
     return refuse(call, badRequest(format("invalid resource version: \"{}\"", version)));
@@ -385,9 +387,9 @@ void Hub::watch(const CallRef& call) {
     return refuse(call, {429, "TooManyRequests", "too many watches are open: close some"});
   wanted.bookmarks = call->asked.flag("allowWatchBookmarks");
   auto seconds = parseInt(call->option("timeoutSeconds")).value_or(0);
-  wanted.timeout = seconds > 0 ? Duration(std::chrono::seconds(std::min<std::int64_t>(
-                                     seconds, 24 * 3600)))
-                               : random_.jitter(kWatchTimeout, 1);
+  wanted.timeout = seconds > 0
+                       ? Duration(std::chrono::seconds(std::min<std::int64_t>(seconds, 24 * 3600)))
+                       : random_.jitter(kWatchTimeout, 1);
   if (*from > 0 && !send_initial) {
     auto changes = objects_.since(call->kind->storage, *from);
     objects_.whenKept([this, call, wanted = std::move(wanted), changes = std::move(changes),
@@ -417,22 +419,23 @@ Outcome<json::Value> Hub::parseBody(Call& call) const {
   bool yaml = type == kYaml || type == "application/apply-patch+yaml";
   bool json = type.empty() || type == kJson || type.ends_with("+json");
   if (!yaml && !json)
-    return unsupportedMediaType("application/json, application/yaml; protobuf and CBOR are not "
-                                "spoken here");
+    return unsupportedMediaType(
+        "application/json, application/yaml; protobuf and CBOR are not "
+        "spoken here");
   if (yaml) {
     auto documents = json::parseYaml(body, "the body");
     if (!documents || documents->size() != 1)
-      return badRequest(format("the object provided is unrecognized (must be of type {}): {}",
-                               call.kind->resource.kind,
-                               documents ? "it is not one YAML document"
-                                         : documents.error().text()));
+      return badRequest(format(
+          "the object provided is unrecognized (must be of type {}): {}", call.kind->resource.kind,
+          documents ? "it is not one YAML document" : documents.error().text()));
     return (*documents)[0].value;
   }
   auto value = json::parse(body);
   if (!value)
-    return badRequest(format("the object provided is unrecognized (must be of type {}): couldn't "
-                             "get version/kind; json parse error: {}",
-                             call.kind->resource.kind, value.error().text()));
+    return badRequest(
+        format("the object provided is unrecognized (must be of type {}): couldn't "
+               "get version/kind; json parse error: {}",
+               call.kind->resource.kind, value.error().text()));
   auto strict = json::parse(body, {.duplicate_keys = json::DuplicateKeys::Refuse});
   if (!strict && strict.error().code == Code::InvalidArgument)
     call.warnings.push_back(strict.error().text());
@@ -484,9 +487,10 @@ void Hub::create(const CallRef& call) {
 std::optional<Failure> Hub::checkKind(const Call& call, json::Value& object) const {
   const kube::Resource& resource = call.kind->resource;
   if (!object.isObject())
-    return badRequest(format("the object provided is unrecognized (must be of type {}): it is not "
-                             "an object",
-                             resource.kind));
+    return badRequest(
+        format("the object provided is unrecognized (must be of type {}): it is not "
+               "an object",
+               resource.kind));
   std::string version = object["apiVersion"].string(), kind = object["kind"].string();
   if (call.kind->type() && call.asked.subresource != "scale") {
     if (kind.empty()) kind = resource.kind;
@@ -494,13 +498,14 @@ std::optional<Failure> Hub::checkKind(const Call& call, json::Value& object) con
   } else if (call.asked.subresource == "scale") {
     return std::nullopt;
   } else if (kind.empty()) {
-    return badRequest(format("Object 'Kind' is missing in '{}'",
-                             shorten(json::write(object), 200)));
+    return badRequest(
+        format("Object 'Kind' is missing in '{}'", shorten(json::write(object), 200)));
   }
   if (kind != resource.kind || version != resource.apiVersion())
-    return badRequest(format("{} in version \"{}\" cannot be handled as a {}: no kind \"{}\" is "
-                             "registered for this path",
-                             kind, version, resource.kind, kind));
+    return badRequest(
+        format("{} in version \"{}\" cannot be handled as a {}: no kind \"{}\" is "
+               "registered for this path",
+               kind, version, resource.kind, kind));
   object.make("apiVersion") = version;
   object.make("kind") = kind;
   return std::nullopt;
@@ -526,9 +531,9 @@ void Hub::patch(const CallRef& call) {
     patch = PatchType::Strategic;
   if (type == "application/apply-patch+yaml") patch = PatchType::Apply;
   if (!patch)
-    return refuse(call, unsupportedMediaType(
-                            "application/json-patch+json, application/merge-patch+json, "
-                            "application/apply-patch+yaml"));
+    return refuse(call,
+                  unsupportedMediaType("application/json-patch+json, application/merge-patch+json, "
+                                       "application/apply-patch+yaml"));
   auto body = parseBody(*call);
   if (!body) return refuse(call, body.failure());
   write(call, registry_.patch(call->kind, call->key(), *patch, *body, writing));
@@ -564,9 +569,8 @@ Outcome<Deleting> Hub::parseDeleting(Call& call) const {
   if (options["gracePeriodSeconds"].isInteger())
     deleting.grace = options["gracePeriodSeconds"].integer();
   if (auto grace = parseInt(call.option("gracePeriodSeconds"))) deleting.grace = grace;
-  deleting.dry_run = call.option("dryRun") == "All" ||
-                     (options["dryRun"].array().size() == 1 &&
-                      options["dryRun"].at(0).string() == "All");
+  deleting.dry_run = call.option("dryRun") == "All" || (options["dryRun"].array().size() == 1 &&
+                                                        options["dryRun"].at(0).string() == "All");
   const std::string& policy = deleting.propagation;
   if (!policy.empty() && policy != "Background" && policy != "Foreground" && policy != "Orphan")
     return wrongOptions("DeleteOptions",
@@ -585,15 +589,15 @@ void Hub::remove(const CallRef& call) {
   if (!written) return refuse(call, written.failure());
   if (!written->object.isNull()) return answer(call, 200, written->object);
   const kube::Resource& resource = call->kind->resource;
-  json::Object details{{"name", call->asked.name},
-                       {"kind", resource.plural},
-                       {"uid", kube::uid(*there)}};
+  json::Object details{
+      {"name", call->asked.name}, {"kind", resource.plural}, {"uid", kube::uid(*there)}};
   if (!resource.group.empty()) details.set("group", resource.group);
-  answer(call, 200, json::Object{{"kind", "Status"},
-                                 {"apiVersion", "v1"},
-                                 {"metadata", json::Object{}},
-                                 {"status", "Success"},
-                                 {"details", std::move(details)}});
+  answer(call, 200,
+         json::Object{{"kind", "Status"},
+                      {"apiVersion", "v1"},
+                      {"metadata", json::Object{}},
+                      {"status", "Success"},
+                      {"details", std::move(details)}});
 }
 
 void Hub::removeAll(const CallRef& call) {

@@ -103,11 +103,10 @@ std::optional<Failure> Registry::checkNamespace(const Kind& kind,
       kind.resource, key.name,
       format("unable to create new content in namespace {} because it is being terminated",
              key.ns));
-  failure.details.set(
-      "causes",
-      json::Array{json::Object{{"reason", "NamespaceTerminating"},
-                               {"message", format("namespace {} is being terminated", key.ns)},
-                               {"field", "metadata.namespace"}}});
+  failure.details.set("causes", json::Array{json::Object{
+                                    {"reason", "NamespaceTerminating"},
+                                    {"message", format("namespace {} is being terminated", key.ns)},
+                                    {"field", "metadata.namespace"}}});
   return failure;
 }
 
@@ -188,21 +187,20 @@ Outcome<Draft> Registry::update(KindRef kind, const kube::ObjectKey& key, json::
     dress(whole, *kind);
     std::int64_t replicas = object["spec"]["replicas"].integer();
     if (replicas < 0)
-      return invalid(kScale, key.name,
-                     {{.path = "spec.replicas",
-                       .fault = kube::Fault::Invalid,
-                       .message = format("Invalid value: {}: must be greater than or equal to 0",
-                                         replicas)}});
+      return invalid(
+          kScale, key.name,
+          {{.path = "spec.replicas",
+            .fault = kube::Fault::Invalid,
+            .message = format("Invalid value: {}: must be greater than or equal to 0", replicas)}});
     at(whole, kind->scale().spec_path) = replicas;
     set(whole.make("metadata"), "resourceVersion", object["metadata"]["resourceVersion"]);
     return replace(std::move(kind), before, std::move(whole), std::move(writing), false);
   }
   if (!kind->type() && kube::resourceVersion(object).empty() && !isNamespace(*kind)) {
-    Failure failure =
-        invalid(kind->resource, key.name,
-                {{.path = "metadata.resourceVersion",
-                  .fault = kube::Fault::Invalid,
-                  .message = "Invalid value: 0: must be specified for an update"}});
+    Failure failure = invalid(kind->resource, key.name,
+                              {{.path = "metadata.resourceVersion",
+                                .fault = kube::Fault::Invalid,
+                                .message = "Invalid value: 0: must be specified for an update"}});
     failure.details.set("kind", kind->resource.plural);
     return failure;
   }
@@ -218,8 +216,9 @@ Outcome<json::Value> Registry::patched(const Kind& kind, const json::Value& curr
   switch (type) {
     case PatchType::Json: {
       if (!patch.isArray())
-        return badRequest("error decoding patch: json: cannot unmarshal object into Go value of "
-                          "type jsonpatch.Patch");
+        return badRequest(
+            "error decoding patch: json: cannot unmarshal object into Go value of "
+            "type jsonpatch.Patch");
       auto result = json::applyJsonPatch(current, patch);
       if (result) return *std::move(result);
       if (result.error().code == Code::ResourceExhausted) return failureOf(result.error());
@@ -296,7 +295,8 @@ Outcome<Draft> Registry::replace(KindRef kind, State before, json::Value object,
        {"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
         "resourceVersion", "generation", "selfLink", "name", "namespace"})
     set(metadata, field, old_metadata[field]);
-  if (isNamespace(*kind)) metadata.make("labels").make("kubernetes.io/metadata.name") = before->key.name;
+  if (isNamespace(*kind))
+    metadata.make("labels").make("kubernetes.io/metadata.name") = before->key.name;
   kind->setDefaults(object);
   if (writing.subresource != "status" && kind->hasGeneration() &&
       kind->isNewGeneration(old, object))
@@ -405,8 +405,7 @@ Outcome<Written> Registry::remove(KindRef kind, const kube::ObjectKey& key,
   json::Value& metadata = wanted.make("metadata");
   bool was_deleting = kube::isDeleting(object);
   if (!was_deleting || grace < object["metadata"]["deletionGracePeriodSeconds"].integer()) {
-    metadata.make("deletionTimestamp") =
-        formatTime(clock_.now() + std::chrono::seconds(grace));
+    metadata.make("deletionTimestamp") = formatTime(clock_.now() + std::chrono::seconds(grace));
     metadata.make("deletionGracePeriodSeconds") = grace;
   }
   if (!was_deleting && kube::generation(object) > 0)

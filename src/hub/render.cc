@@ -11,9 +11,8 @@ constexpr std::string_view kMeta = "meta.k8s.io/v1";
 std::string quoted(std::string_view text) { return json::write(json::Value(text)); }
 
 json::Value metadataAlone(const json::Value& object) {
-  return json::Object{{"apiVersion", kMeta},
-                      {"kind", "PartialObjectMetadata"},
-                      {"metadata", object["metadata"]}};
+  return json::Object{
+      {"apiVersion", kMeta}, {"kind", "PartialObjectMetadata"}, {"metadata", object["metadata"]}};
 }
 
 json::Value rowOf(const Kind& kind, const Stored& state, Include include, Time now) {
@@ -86,9 +85,9 @@ std::string renderList(const Kind& kind, const std::vector<State>& items, const 
   bool whole = form.as == Form::As::Object;
   std::string list_kind =
       whole ? kind.resource.kind + "List" : std::string("PartialObjectMetadataList");
-  std::string text = format(R"({{"kind":{},"apiVersion":{},"metadata":{},"items":[)",
-                            quoted(list_kind), quoted(whole ? kind.resource.apiVersion() : kMeta),
-                            json::write(metaOf(meta)));
+  std::string text =
+      format(R"({{"kind":{},"apiVersion":{},"metadata":{},"items":[)", quoted(list_kind),
+             quoted(whole ? kind.resource.apiVersion() : kMeta), json::write(metaOf(meta)));
   // The items of built-in lists do not repeat what they are.
   bool bare = whole && kind.type();
   for (const State& item : items) {

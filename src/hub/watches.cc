@@ -56,8 +56,8 @@ std::shared_ptr<Watches::Watch> Watches::add(std::shared_ptr<net::ServerRequest>
     watch->request->end();
     drop(watch);
   });
-  watch->request->begin(200, {{"content-type", "application/json"},
-                              {"cache-control", "no-cache, private"}});
+  watch->request->begin(
+      200, {{"content-type", "application/json"}, {"cache-control", "no-cache, private"}});
   return watch;
 }
 
@@ -77,8 +77,7 @@ void Watches::resume(std::shared_ptr<net::ServerRequest> request, Wanted wanted,
 
 void Watches::refuse(net::ServerRequest& request, const Failure& failure) {
   request.begin(200, {{"content-type", "application/json"}});
-  request.write(
-      json::write(json::Object{{"type", "ERROR"}, {"object", failure.status()}}) + "\n");
+  request.write(json::write(json::Object{{"type", "ERROR"}, {"object", failure.status()}}) + "\n");
   request.end();
 }
 
@@ -105,15 +104,15 @@ void Watches::tell(Watch& watch, const Change& change) {
 void Watches::send(Watch& watch, std::string_view type, const Stored& state) {
   if (watch.cut) return;
   bool table = watch.wanted.form.as == Form::As::Table;
-  std::string object = renderAs(*watch.wanted.kind, state, watch.wanted.form, watch.wanted.include,
-                                table && !std::exchange(watch.columns_named, true),
-                                scheduler_.clock().now());
+  std::string object =
+      renderAs(*watch.wanted.kind, state, watch.wanted.form, watch.wanted.include,
+               table && !std::exchange(watch.columns_named, true), scheduler_.clock().now());
   watch.request->write(format("{{\"type\":\"{}\",\"object\":{}}}\n", type, object));
   if (watch.request->backlog() <= limits_.backlog) return;
   // It would have to be kept for a client that does not take it.
   Failure failure = expired("too many events wait for this watch to take them: list again");
-  watch.request->write(
-      json::write(json::Object{{"type", "ERROR"}, {"object", failure.status()}}) + "\n");
+  watch.request->write(json::write(json::Object{{"type", "ERROR"}, {"object", failure.status()}}) +
+                       "\n");
   watch.request->end();
   watch.cut = true;
 }
@@ -122,12 +121,12 @@ void Watches::bookmark(Watch& watch, bool initial_end) {
   if (watch.cut) return;
   const kube::Resource& resource = watch.wanted.kind->resource;
   json::Object metadata{{"resourceVersion", format("{}", std::max(watch.seen, revision_))}};
-  if (initial_end)
-    metadata.set("annotations", json::Object{{"k8s.io/initial-events-end", "true"}});
+  if (initial_end) metadata.set("annotations", json::Object{{"k8s.io/initial-events-end", "true"}});
   bool whole = watch.wanted.form.as == Form::As::Object;
-  json::Value object = json::Object{{"kind", whole ? resource.kind : "PartialObjectMetadata"},
-                                    {"apiVersion", whole ? resource.apiVersion() : "meta.k8s.io/v1"},
-                                    {"metadata", std::move(metadata)}};
+  json::Value object =
+      json::Object{{"kind", whole ? resource.kind : "PartialObjectMetadata"},
+                   {"apiVersion", whole ? resource.apiVersion() : "meta.k8s.io/v1"},
+                   {"metadata", std::move(metadata)}};
   if (watch.wanted.form.as == Form::As::Table)
     object = json::Object{{"kind", "Table"},
                           {"apiVersion", "meta.k8s.io/v1"},

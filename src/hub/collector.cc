@@ -1,0 +1,227 @@
+#include "hub/collector.h"
+
+#include <algorithm>
+
+#include "base/format.h"
+
+namespace cadre::hub {
+namespace {
+
+constexpr int kAtOnce = 100;
+constexpr std::string_view kManager = "cadre-hub";
+constexpr std::string_view kOrphan = "orphan", kForeground = "foregroundDeletion";
+constexpr std::string_view kKinds = "apiextensions.k8s.io/customresourcedefinitions";
+constexpr std::string_view kKindCleanUp = "customresourcecleanup.apiextensions.k8s.io";
+
+json::Value withoutFinalizer(json::Value object, std::string_view finalizer) {
+  json::Array left;
+  for (std::string_view one : kube::finalizers(object))
+    if (one != finalizer) left.emplace_back(one);
+  json::Object& metadata = object.make("metadata").makeObject();
+  if (left.empty()) {
+    metadata.erase("finalizers");
+  } else {
+    metadata.set("finalizers", std::move(left));
+  }
+  return object;
+}
+
+}  // namespace
+
+Collector::Collector(Scheduler& scheduler, Objects& objects, const Kinds& kinds, Registry& registry)
+    : scheduler_(scheduler), objects_(objects), kinds_(kinds), registry_(registry) {}
+
+void Collector::told(const Change& change) {
+  const State& state = change.after ? change.after : change.before;
+  Name name{change.resource, state->key};
+  if (change.before) {
+    json::Value before = change.before->value();
+    for (const kube::OwnerReference& owner : kube::ownerReferences(before))
+      if (auto found = dependents_.find(std::string(owner.uid)); found != dependents_.end()) {
+        found->second.erase(name);
+        if (found->second.empty()) dependents_.erase(found);
+        // Its owner may wait for it to go.
+        if (auto waits = by_uid_.find(std::string(owner.uid)); waits != by_uid_.end())
+          lookLater(waits->second);
+      }
+    if (!change.after) {
+      by_uid_.erase(std::string(kube::uid(before)));
+      if (auto dependents = dependents_.find(std::string(kube::uid(before)));
+          dependents != dependents_.end())
+        for (const Name& dependent : dependents->second) lookLater(dependent);
+      if (!state->key.ns.empty()) {
+        by_namespace_[state->key.ns].erase(name);
+        lookLater({"namespaces", {"", state->key.ns}});
+      }
+      if (std::size_t slash = change.resource.find('/'); slash != std::string::npos)
+        lookLater(
+            {std::string(kKinds),
+             {"", change.resource.substr(slash + 1) + "." + change.resource.substr(0, slash)}});
+    }
+  }
+  if (!change.after) return;
+  json::Value after = change.after->value();
+  by_uid_[std::string(kube::uid(after))] = name;
+  for (const kube::OwnerReference& owner : kube::ownerReferences(after))
+    dependents_[std::string(owner.uid)].insert(name);
+  if (!state->key.ns.empty()) by_namespace_[state->key.ns].insert(name);
+  if (kube::isDeleting(after) || !kube::ownerReferences(after).empty()) lookLater(name);
+  // What comes into a namespace that goes, goes.
+  if (!state->key.ns.empty() && !change.before) {
+    State ns = objects_.find("namespaces", {"", state->key.ns});
+    if (ns && kube::isDeleting(ns->value())) lookLater({"namespaces", {"", state->key.ns}});
+  }
+}
+
+void Collector::lookLater(const Name& name) {
+  if (!queued_.insert(name).second) return;
+  waiting_.push_back(name);
+  if (waiting_.size() == 1) working_ = scheduler_.after(0s, [this] { work(); });
+}
+
+void Collector::work() {
+  for (int i = 0; i < kAtOnce && !waiting_.empty(); ++i) {
+    Name name = waiting_.front();
+    waiting_.pop_front();
+    queued_.erase(name);
+    look(name);
+  }
+  if (!waiting_.empty()) working_ = scheduler_.after(0s, [this] { work(); });
+}
+
+void Collector::look(const Name& name) {
+  State state = objects_.find(name.first, name.second);
+  if (!state) return;
+  json::Value object = state->value();
+  if (kube::isDeleting(object)) {
+    if (kube::hasFinalizer(object, kOrphan)) return releaseDependents(name, object);
+    if (kube::hasFinalizer(object, kForeground)) return deleteDependents(name, object);
+    if (name.first == "namespaces") return finishNamespace(name, object);
+    if (name.first == kKinds) return finishKind(name, object);
+    return;
+  }
+  checkOwners(name, object);
+}
+
+// What no owner is left of goes; an owner that is gone beside others is forgotten.
+void Collector::checkOwners(const Name& name, const json::Value& object) {
+  auto owners = kube::ownerReferences(object);
+  auto isThere = [&](const kube::OwnerReference& owner) {
+    auto found = by_uid_.find(std::string(owner.uid));
+    // Owners are in the same namespace, or in none.
+    return found != by_uid_.end() &&
+           (found->second.second.ns.empty() || found->second.second.ns == name.second.ns);
+  };
+  auto waits = [&](const kube::OwnerReference& owner) {
+    auto found = by_uid_.find(std::string(owner.uid));
+    State state = objects_.find(found->second.first, found->second.second);
+    if (!state) return false;
+    json::Value value = state->value();
+    return kube::isDeleting(value) && kube::hasFinalizer(value, kForeground);
+  };
+  std::size_t there = 0, going = 0;
+  for (const kube::OwnerReference& owner : owners)
+    if (isThere(owner)) {
+      ++there;
+      if (waits(owner)) ++going;
+    }
+  if (owners.empty() || (there == owners.size() && going < there)) return;
+  if (there == going) return remove(name, going > 0 ? "Foreground" : "Background");
+  json::Value changed = object;
+  json::Array left;
+  for (const json::Value& owner : object["metadata"]["ownerReferences"].array())
+    if (exists(owner["uid"].string())) left.push_back(owner);
+  if (left.size() == owners.size()) return;
+  changed.make("metadata").make("ownerReferences") = std::move(left);
+  write(name, std::move(changed));
+}
+
+void Collector::releaseDependents(const Name& name, const json::Value& object) {
+  std::string uid(kube::uid(object));
+  auto found = dependents_.find(uid);
+  std::set<Name> dependents = found == dependents_.end() ? std::set<Name>() : found->second;
+  bool left = false;
+  for (const Name& dependent : dependents) {
+    State state = objects_.find(dependent.first, dependent.second);
+    if (!state) continue;
+    json::Value changed = state->value();
+    json::Array owners;
+    for (const json::Value& owner : changed["metadata"]["ownerReferences"].array())
+      if (owner["uid"].string() != uid) owners.push_back(owner);
+    if (owners.size() == changed["metadata"]["ownerReferences"].array().size()) continue;
+    left = true;
+    json::Object& metadata = changed.make("metadata").makeObject();
+    if (owners.empty()) {
+      metadata.erase("ownerReferences");
+    } else {
+      metadata.set("ownerReferences", std::move(owners));
+    }
+    write(dependent, std::move(changed));
+  }
+  if (left) return lookLater(name);  // until each of them has let go
+  write(name, withoutFinalizer(object, kOrphan));
+}
+
+void Collector::deleteDependents(const Name& name, const json::Value& object) {
+  std::string uid(kube::uid(object));
+  auto found = dependents_.find(uid);
+  std::set<Name> dependents = found == dependents_.end() ? std::set<Name>() : found->second;
+  bool blocked = false;
+  for (const Name& dependent : dependents) {
+    State state = objects_.find(dependent.first, dependent.second);
+    if (!state) continue;
+    json::Value value = state->value();
+    for (const kube::OwnerReference& owner : kube::ownerReferences(value))
+      blocked |= owner.uid == uid && owner.block_owner_deletion;
+    if (!kube::isDeleting(value)) lookLater(dependent);
+  }
+  if (!blocked) write(name, withoutFinalizer(object, kForeground));
+}
+
+void Collector::finishNamespace(const Name& name, const json::Value& object) {
+  const std::string& ns = name.second.name;
+  auto found = by_namespace_.find(ns);
+  if (found != by_namespace_.end() && !found->second.empty()) {
+    for (const Name& content : std::set<Name>(found->second)) {
+      State state = objects_.find(content.first, content.second);
+      if (state && !kube::isDeleting(state->value())) remove(content, "Background");
+    }
+    return;  // looked at again when the last of them has gone
+  }
+  by_namespace_.erase(ns);
+  if (object["spec"]["finalizers"].array().empty()) return;
+  json::Value changed = object;
+  changed.make("spec").makeObject().erase("finalizers");
+  write(name, std::move(changed), "finalize");
+}
+
+void Collector::finishKind(const Name& name, const json::Value& object) {
+  if (!kube::hasFinalizer(object, kKindCleanUp)) return;
+  std::string resource =
+      format("{}/{}", object["spec"]["group"].string(), object["spec"]["names"]["plural"].string());
+  Objects::Collection all = objects_.all(resource);
+  for (const auto& [key, state] : all)
+    if (!kube::isDeleting(state->value())) remove({resource, key}, "Background");
+  if (objects_.all(resource).empty()) write(name, withoutFinalizer(object, kKindCleanUp));
+}
+
+void Collector::write(const Name& name, json::Value object, std::string_view subresource) {
+  KindRef kind = kinds_.stored(name.first);
+  if (!kind) return;
+  object.make("apiVersion") = kind->resource.apiVersion();
+  object.make("kind") = kind->resource.kind;
+  auto draft = registry_.update(kind, name.second, std::move(object),
+                                {.manager = std::string(kManager),
+                                 .subresource = std::string(subresource),
+                                 .validation = FieldValidation::Ignore});
+  if (draft) (void)static_cast<bool>(registry_.finish(*std::move(draft)));
+}
+
+void Collector::remove(const Name& name, std::string_view propagation) {
+  KindRef kind = kinds_.stored(name.first);
+  if (!kind) return;
+  Deleting deleting{.propagation = std::string(propagation), .grace = std::nullopt};
+  (void)static_cast<bool>(registry_.remove(kind, name.second, deleting));
+}
+
+}  // namespace cadre::hub

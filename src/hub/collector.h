@@ -1,0 +1,51 @@
+#pragma once
+
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+
+#include "hub/registry.h"
+
+namespace cadre::hub {
+
+// Deletes what has to go because something else went: what belongs to an owner that is gone, what
+// is in a namespace that goes, and the objects of a kind that goes. It sees every change, and does
+// a little at a time. It works on objects alone: whether a request may delete is not its business.
+class Collector {
+ public:
+  Collector(Scheduler& scheduler, Objects& objects, const Kinds& kinds, Registry& registry);
+
+  // A change that is kept. What was there before the first is told as having come.
+  void told(const Change& change);
+
+ private:
+  using Name = std::pair<std::string, kube::ObjectKey>;  // resource and key
+
+  void look(const Name& name);
+  void lookLater(const Name& name);
+  void work();
+
+  void finishNamespace(const Name& name, const json::Value& object);
+  void finishKind(const Name& name, const json::Value& object);
+  void releaseDependents(const Name& name, const json::Value& object);
+  void deleteDependents(const Name& name, const json::Value& object);
+  void checkOwners(const Name& name, const json::Value& object);
+  // Writes the object as it is then; nothing when it has changed meanwhile, which is told, too.
+  void write(const Name& name, json::Value object, std::string_view subresource = "");
+  void remove(const Name& name, std::string_view propagation);
+  bool exists(std::string_view uid) const { return by_uid_.contains(std::string(uid)); }
+
+  Scheduler& scheduler_;
+  Objects& objects_;
+  const Kinds& kinds_;
+  Registry& registry_;
+  std::map<std::string, Name> by_uid_;
+  std::map<std::string, std::set<Name>> dependents_;  // by the owner's uid
+  std::map<std::string, std::set<Name>> by_namespace_;
+  std::deque<Name> waiting_;
+  std::set<Name> queued_;
+  Pending working_;
+};
+
+}  // namespace cadre::hub

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <memory>
+
+#include "hub/hub.h"
+#include "net/http.h"
+
+namespace cadre::hub {
+
+// A client's way to a hub in the same process: no socket, no thread. Requests and answers cross in
+// tasks of the scheduler, so that neither runs inside of the other. `user` is who asks, by a
+// certificate that needs no proof.
+std::unique_ptr<net::HttpClient> directTransport(Scheduler& scheduler, Hub& hub, std::string user,
+                                                 std::vector<std::string> groups);
+
+}  // namespace cadre::hub
