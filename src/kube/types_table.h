@@ -65,7 +65,10 @@ constexpr char kNames[] =
     "\020" "discovery.k8s.io"
     "\015" "EndpointSlice"
     "\016" "storage.k8s.io"
+    "\011" "CSIDriver"
+    "\007" "CSINode"
     "\014" "StorageClass"
+    "\020" "VolumeAttachment"
     "\034" "admissionregistration.k8s.io"
     "\034" "MutatingWebhookConfiguration"
     "\036" "ValidatingWebhookConfiguration"
@@ -74,6 +77,8 @@ constexpr char kNames[] =
     "\004" "rule"
     "\021" "scheduling.k8s.io"
     "\015" "PriorityClass"
+    "\013" "node.k8s.io"
+    "\014" "RuntimeClass"
     "\015" "events.k8s.io"
     "\025" "authentication.k8s.io"
     "\014" "TokenRequest"
@@ -1007,6 +1012,25 @@ constexpr char kNames[] =
     "\024" "discovery/v1 ForZone"
     "\024" "discovery/v1 ForNode"
     "\031" "discovery/v1 EndpointPort"
+    "\024" "storage/v1 CSIDriver"
+    "\030" "storage/v1 CSIDriverSpec"
+    "\016" "attachRequired"
+    "\015" "fsGroupPolicy"
+    "\042" "nodeAllocatableUpdatePeriodSeconds"
+    "\016" "podInfoOnMount"
+    "\021" "requiresRepublish"
+    "\014" "seLinuxMount"
+    "\017" "storageCapacity"
+    "\015" "tokenRequests"
+    "\024" "volumeLifecycleModes"
+    "\027" "storage/v1 TokenRequest"
+    "\022" "storage/v1 CSINode"
+    "\026" "storage/v1 CSINodeSpec"
+    "\007" "drivers"
+    "\030" "storage/v1 CSINodeDriver"
+    "\006" "nodeID"
+    "\014" "topologyKeys"
+    "\036" "storage/v1 VolumeNodeResources"
     "\027" "storage/v1 StorageClass"
     "\024" "allowVolumeExpansion"
     "\021" "allowedTopologies"
@@ -1016,6 +1040,19 @@ constexpr char kNames[] =
     "\034" "core/v1 TopologySelectorTerm"
     "\025" "matchLabelExpressions"
     "\050" "core/v1 TopologySelectorLabelRequirement"
+    "\033" "storage/v1 VolumeAttachment"
+    "\037" "storage/v1 VolumeAttachmentSpec"
+    "\010" "attacher"
+    "\041" "storage/v1 VolumeAttachmentSource"
+    "\020" "inlineVolumeSpec"
+    "\024" "persistentVolumeName"
+    "\041" "storage/v1 VolumeAttachmentStatus"
+    "\013" "attachError"
+    "\010" "attached"
+    "\022" "attachmentMetadata"
+    "\013" "detachError"
+    "\026" "storage/v1 VolumeError"
+    "\011" "errorCode"
     "\065" "admissionregistration/v1 MutatingWebhookConfiguration"
     "\010" "webhooks"
     "\050" "admissionregistration/v1 MutatingWebhook"
@@ -1128,6 +1165,12 @@ constexpr char kNames[] =
     "\062" "apiextensions/v1 CustomResourceDefinitionCondition"
     "\033" "scheduling/v1 PriorityClass"
     "\015" "globalDefault"
+    "\024" "node/v1 RuntimeClass"
+    "\007" "handler"
+    "\012" "scheduling"
+    "\020" "node/v1 Overhead"
+    "\010" "podFixed"
+    "\022" "node/v1 Scheduling"
     "\017" "events/v1 Event"
     "\017" "deprecatedCount"
     "\030" "deprecatedFirstTimestamp"
@@ -1185,7 +1228,7 @@ constexpr char kNames[] =
     ;
 
 // How many, then name and default of each.
-constexpr std::uint16_t kKeys[] = {0, 1, 14, 0, 1, 55, 0, 1, 108, 0, 2, 113, 0, 127, 136, 1, 140, 0, 1, 150, 0, 1, 161, 0, 2, 164, 0, 176, 0, 1, 194, 0, 2, 268, 0, 127, 136, 1, 793, 0};
+constexpr std::uint16_t kKeys[] = {0, 1, 14, 0, 1, 55, 0, 1, 108, 0, 2, 113, 0, 127, 136, 1, 140, 0, 1, 150, 0, 1, 161, 0, 2, 164, 0, 176, 0, 1, 194, 0, 2, 268, 0, 127, 136, 1, 828, 0};
 
 constexpr TypeRow kTypes[] = {
     {Form::String, Relation::Granular, 0, 0},
@@ -1627,2167 +1670,2250 @@ constexpr TypeRow kTypes[] = {
     {Form::Struct, Relation::Granular, 321, 0},
     {Form::Struct, Relation::Granular, 330, 0},
     {Form::List, Relation::Atomic, 437, 0},
-    {Form::Struct, Relation::Atomic, 329, 0},
-    {Form::List, Relation::Atomic, 439, 0},
+    {Form::Struct, Relation::Granular, 329, 0},
     {Form::Struct, Relation::Granular, 328, 0},
     {Form::Struct, Relation::Granular, 334, 0},
     {Form::Struct, Relation::Granular, 333, 0},
-    {Form::Struct, Relation::Granular, 336, 0},
-    {Form::Struct, Relation::Granular, 335, 0},
-    {Form::List, Relation::Atomic, 445, 0},
-    {Form::Struct, Relation::Granular, 337, 0},
-    {Form::List, Relation::Keyed, 447, 7},
+    {Form::List, Relation::Keyed, 442, 7},
     {Form::Struct, Relation::Granular, 332, 0},
-    {Form::List, Relation::Keyed, 449, 7},
     {Form::Struct, Relation::Granular, 331, 0},
+    {Form::Struct, Relation::Granular, 337, 0},
+    {Form::List, Relation::Atomic, 446, 0},
+    {Form::Struct, Relation::Atomic, 336, 0},
+    {Form::List, Relation::Atomic, 448, 0},
+    {Form::Struct, Relation::Granular, 335, 0},
+    {Form::Struct, Relation::Granular, 340, 0},
     {Form::Struct, Relation::Granular, 339, 0},
-    {Form::List, Relation::Keyed, 452, 7},
-    {Form::Struct, Relation::Granular, 338, 0},
     {Form::Struct, Relation::Granular, 342, 0},
+    {Form::Struct, Relation::Granular, 341, 0},
+    {Form::Struct, Relation::Granular, 338, 0},
+    {Form::Struct, Relation::Granular, 346, 0},
+    {Form::Struct, Relation::Granular, 345, 0},
+    {Form::Struct, Relation::Granular, 348, 0},
+    {Form::Struct, Relation::Granular, 347, 0},
+    {Form::List, Relation::Atomic, 459, 0},
+    {Form::Struct, Relation::Granular, 349, 0},
+    {Form::List, Relation::Keyed, 461, 7},
+    {Form::Struct, Relation::Granular, 344, 0},
+    {Form::List, Relation::Keyed, 463, 7},
+    {Form::Struct, Relation::Granular, 343, 0},
+    {Form::Struct, Relation::Granular, 351, 0},
+    {Form::List, Relation::Keyed, 466, 7},
+    {Form::Struct, Relation::Granular, 350, 0},
+    {Form::Struct, Relation::Granular, 354, 0},
     {Form::Number, Relation::Granular, 0, 0},
     {Form::List, Relation::Atomic, 8, 0},
-    {Form::Struct, Relation::Granular, 345, 0},
-    {Form::List, Relation::Atomic, 458, 0},
-    {Form::Map, Relation::Granular, 458, 0},
-    {Form::Map, Relation::Granular, 8, 0},
-    {Form::Struct, Relation::Granular, 346, 0},
-    {Form::Struct, Relation::Granular, 347, 0},
-    {Form::List, Relation::Keyed, 463, 37},
-    {Form::Struct, Relation::Granular, 344, 0},
-    {Form::Struct, Relation::Granular, 349, 0},
-    {Form::Struct, Relation::Granular, 350, 0},
-    {Form::Struct, Relation::Granular, 348, 0},
-    {Form::Struct, Relation::Granular, 351, 0},
-    {Form::List, Relation::Atomic, 469, 0},
-    {Form::Struct, Relation::Granular, 352, 0},
-    {Form::List, Relation::Atomic, 471, 0},
-    {Form::Struct, Relation::Granular, 343, 0},
-    {Form::List, Relation::Atomic, 473, 0},
-    {Form::Struct, Relation::Granular, 356, 0},
-    {Form::Struct, Relation::Granular, 355, 0},
-    {Form::Struct, Relation::Granular, 354, 0},
-    {Form::Struct, Relation::Granular, 353, 0},
-    {Form::Struct, Relation::Granular, 341, 0},
-    {Form::Struct, Relation::Granular, 358, 0},
-    {Form::List, Relation::Keyed, 480, 4},
     {Form::Struct, Relation::Granular, 357, 0},
-    {Form::Struct, Relation::Granular, 340, 0},
+    {Form::List, Relation::Atomic, 472, 0},
+    {Form::Map, Relation::Granular, 472, 0},
+    {Form::Map, Relation::Granular, 8, 0},
+    {Form::Struct, Relation::Granular, 358, 0},
     {Form::Struct, Relation::Granular, 359, 0},
+    {Form::List, Relation::Keyed, 477, 37},
+    {Form::Struct, Relation::Granular, 356, 0},
     {Form::Struct, Relation::Granular, 361, 0},
-    {Form::Struct, Relation::Granular, 360, 0},
-    {Form::Struct, Relation::Granular, 364, 0},
-    {Form::Struct, Relation::Granular, 363, 0},
-    {Form::Struct, Relation::Granular, 365, 0},
     {Form::Struct, Relation::Granular, 362, 0},
-    {Form::Struct, Relation::Granular, 367, 0},
-    {Form::Map, Relation::Granular, 33, 0},
-    {Form::Struct, Relation::Granular, 369, 0},
+    {Form::Struct, Relation::Granular, 360, 0},
+    {Form::Struct, Relation::Granular, 363, 0},
+    {Form::List, Relation::Atomic, 483, 0},
+    {Form::Struct, Relation::Granular, 364, 0},
+    {Form::List, Relation::Atomic, 485, 0},
+    {Form::Struct, Relation::Granular, 355, 0},
+    {Form::List, Relation::Atomic, 487, 0},
     {Form::Struct, Relation::Granular, 368, 0},
+    {Form::Struct, Relation::Granular, 367, 0},
     {Form::Struct, Relation::Granular, 366, 0},
-    {Form::Struct, Relation::Granular, 374, 0},
-    {Form::List, Relation::Atomic, 496, 0},
+    {Form::Struct, Relation::Granular, 365, 0},
+    {Form::Struct, Relation::Granular, 353, 0},
+    {Form::Struct, Relation::Granular, 370, 0},
+    {Form::List, Relation::Keyed, 494, 4},
+    {Form::Struct, Relation::Granular, 369, 0},
+    {Form::Struct, Relation::Granular, 352, 0},
+    {Form::Struct, Relation::Granular, 371, 0},
     {Form::Struct, Relation::Granular, 373, 0},
-    {Form::Struct, Relation::Granular, 375, 0},
+    {Form::Struct, Relation::Granular, 374, 0},
     {Form::Struct, Relation::Granular, 372, 0},
     {Form::Struct, Relation::Granular, 376, 0},
-    {Form::Struct, Relation::Granular, 371, 0},
-    {Form::Struct, Relation::Granular, 377, 0},
-    {Form::Struct, Relation::Granular, 370, 0},
+    {Form::Struct, Relation::Granular, 375, 0},
     {Form::Struct, Relation::Granular, 379, 0},
-    {Form::Struct, Relation::Granular, 381, 0},
-    {Form::List, Relation::Atomic, 506, 0},
-    {Form::Struct, Relation::Granular, 380, 0},
     {Form::Struct, Relation::Granular, 378, 0},
+    {Form::Struct, Relation::Granular, 380, 0},
+    {Form::Struct, Relation::Granular, 377, 0},
+    {Form::Struct, Relation::Granular, 382, 0},
+    {Form::Map, Relation::Granular, 33, 0},
+    {Form::Struct, Relation::Granular, 384, 0},
+    {Form::Struct, Relation::Granular, 383, 0},
+    {Form::Struct, Relation::Granular, 381, 0},
+    {Form::Struct, Relation::Granular, 389, 0},
+    {Form::List, Relation::Atomic, 513, 0},
+    {Form::Struct, Relation::Granular, 388, 0},
+    {Form::Struct, Relation::Granular, 390, 0},
+    {Form::Struct, Relation::Granular, 387, 0},
+    {Form::Struct, Relation::Granular, 391, 0},
+    {Form::Struct, Relation::Granular, 386, 0},
+    {Form::Struct, Relation::Granular, 392, 0},
+    {Form::Struct, Relation::Granular, 385, 0},
+    {Form::Struct, Relation::Granular, 394, 0},
+    {Form::Struct, Relation::Granular, 396, 0},
+    {Form::List, Relation::Atomic, 523, 0},
+    {Form::Struct, Relation::Granular, 395, 0},
+    {Form::Struct, Relation::Granular, 393, 0},
 };
 
 constexpr StructRow kStructs[] = {
-    {939, 0, 6},  // core/v1 ConfigMap
-    {1008, 6, 15},  // meta/v1 ObjectMeta
-    {1209, 21, 6},  // meta/v1 OwnerReference
-    {1262, 27, 7},  // meta/v1 ManagedFieldsEntry
-    {1344, 34, 4},  // core/v1 Endpoints
-    {1370, 38, 3},  // core/v1 EndpointSubset
-    {1427, 41, 4},  // core/v1 EndpointAddress
-    {1479, 45, 7},  // core/v1 ObjectReference
-    {1513, 52, 4},  // core/v1 EndpointPort
-    {1546, 56, 17},  // core/v1 Event
-    {1701, 73, 2},  // core/v1 EventSource
-    {1736, 75, 2},  // core/v1 EventSeries
-    {1773, 77, 4},  // core/v1 LimitRange
-    {1797, 81, 1},  // core/v1 LimitRangeSpec
-    {1827, 82, 6},  // core/v1 LimitRangeItem
-    {1902, 88, 5},  // core/v1 Namespace
-    {1927, 93, 1},  // core/v1 NamespaceSpec
-    {1949, 94, 2},  // core/v1 NamespaceStatus
-    {1990, 96, 5},  // core/v1 NamespaceCondition
-    {2036, 101, 5},  // core/v1 Node
-    {2049, 106, 7},  // core/v1 NodeSpec
-    {2139, 113, 4},  // core/v1 Taint
-    {2180, 117, 1},  // core/v1 NodeConfigSource
-    {2215, 118, 5},  // core/v1 ConfigMapNodeConfigSource
-    {2266, 123, 13},  // core/v1 NodeStatus
-    {2399, 136, 6},  // core/v1 NodeCondition
-    {2439, 142, 2},  // core/v1 NodeAddress
-    {2467, 144, 1},  // core/v1 NodeDaemonEndpoints
-    {2511, 145, 1},  // core/v1 DaemonEndpoint
-    {2539, 146, 11},  // core/v1 NodeSystemInfo
-    {2702, 157, 1},  // core/v1 NodeSwapStatus
-    {2725, 158, 2},  // core/v1 ContainerImage
-    {2764, 160, 2},  // core/v1 AttachedVolume
-    {2787, 162, 4},  // core/v1 NodeConfigStatus
-    {2848, 166, 2},  // core/v1 NodeRuntimeHandler
-    {2875, 168, 2},  // core/v1 NodeRuntimeHandlerFeatures
-    {2949, 170, 1},  // core/v1 NodeFeatures
-    {2995, 171, 5},  // core/v1 PersistentVolume
-    {3020, 176, 10},  // core/v1 PersistentVolumeSpec
-    {3180, 186, 22},  // core/v1 PersistentVolumeSource
-    {3425, 208, 4},  // core/v1 GCEPersistentDiskVolumeSource
-    {3496, 212, 4},  // core/v1 AWSElasticBlockStoreVolumeSource
-    {3546, 216, 2},  // core/v1 HostPathVolumeSource
-    {3580, 218, 4},  // core/v1 GlusterfsPersistentVolumeSource
-    {3649, 222, 3},  // core/v1 NFSVolumeSource
-    {3680, 225, 8},  // core/v1 RBDPersistentVolumeSource
-    {3757, 233, 2},  // core/v1 SecretReference
-    {3781, 235, 11},  // core/v1 ISCSIPersistentVolumeSource
-    {3909, 246, 4},  // core/v1 CinderPersistentVolumeSource
-    {3946, 250, 6},  // core/v1 CephFSPersistentVolumeSource
-    {3994, 256, 5},  // core/v1 FCVolumeSource
-    {4034, 261, 2},  // core/v1 FlockerVolumeSource
-    {4086, 263, 5},  // core/v1 FlexPersistentVolumeSource
-    {4136, 268, 4},  // core/v1 AzureFilePersistentVolumeSource
-    {4213, 272, 4},  // core/v1 VsphereVirtualDiskVolumeSource
-    {4297, 276, 6},  // core/v1 QuobyteVolumeSource
-    {4354, 282, 6},  // core/v1 AzureDiskVolumeSource
-    {4413, 288, 2},  // core/v1 PhotonPersistentDiskVolumeSource
-    {4459, 290, 3},  // core/v1 PortworxVolumeSource
-    {4488, 293, 10},  // core/v1 ScaleIOPersistentVolumeSource
-    {4604, 303, 2},  // core/v1 LocalVolumeSource
-    {4630, 305, 5},  // core/v1 StorageOSPersistentVolumeSource
-    {4686, 310, 10},  // core/v1 CSIPersistentVolumeSource
-    {4863, 320, 1},  // core/v1 VolumeNodeAffinity
-    {4899, 321, 1},  // core/v1 NodeSelector
-    {4938, 322, 2},  // core/v1 NodeSelectorTerm
-    {4992, 324, 3},  // core/v1 NodeSelectorRequirement
-    {5040, 327, 4},  // core/v1 PersistentVolumeStatus
-    {5095, 331, 5},  // core/v1 PersistentVolumeClaim
-    {5125, 336, 9},  // core/v1 PersistentVolumeClaimSpec
-    {5203, 345, 2},  // meta/v1 LabelSelector
-    {5237, 347, 3},  // meta/v1 LabelSelectorRequirement
-    {5270, 350, 2},  // core/v1 VolumeResourceRequirements
-    {5314, 352, 3},  // core/v1 TypedLocalObjectReference
-    {5357, 355, 4},  // core/v1 TypedObjectReference
-    {5386, 359, 8},  // core/v1 PersistentVolumeClaimStatus
-    {5519, 367, 6},  // core/v1 PersistentVolumeClaimCondition
-    {5572, 373, 2},  // core/v1 ModifyVolumeStatus
-    {5631, 375, 5},  // core/v1 Pod
-    {5643, 380, 41},  // core/v1 PodSpec
-    {6224, 421, 2},  // core/v1 Volume
-    {6239, 423, 30},  // core/v1 VolumeSource
-    {6338, 453, 2},  // core/v1 EmptyDirVolumeSource
-    {6384, 455, 3},  // core/v1 GitRepoVolumeSource
-    {6442, 458, 4},  // core/v1 SecretVolumeSource
-    {6496, 462, 3},  // core/v1 KeyToPath
-    {6519, 465, 11},  // core/v1 ISCSIVolumeSource
-    {6545, 476, 1},  // core/v1 LocalObjectReference
-    {6574, 477, 3},  // core/v1 GlusterfsVolumeSource
-    {6604, 480, 2},  // core/v1 PersistentVolumeClaimVolumeSource
-    {6656, 482, 8},  // core/v1 RBDVolumeSource
-    {6680, 490, 5},  // core/v1 FlexVolumeSource
-    {6705, 495, 4},  // core/v1 CinderVolumeSource
-    {6732, 499, 6},  // core/v1 CephFSVolumeSource
-    {6759, 505, 2},  // core/v1 DownwardAPIVolumeSource
-    {6791, 507, 4},  // core/v1 DownwardAPIVolumeFile
-    {6847, 511, 2},  // core/v1 ObjectFieldSelector
-    {6875, 513, 3},  // core/v1 ResourceFieldSelector
-    {6936, 516, 3},  // core/v1 AzureFileVolumeSource
-    {6966, 519, 4},  // core/v1 ConfigMapVolumeSource
-    {6545, 523, 1},  // core/v1 LocalObjectReference
-    {6996, 524, 2},  // core/v1 ProjectedVolumeSource
-    {7034, 526, 6},  // core/v1 VolumeProjection
-    {7113, 532, 3},  // core/v1 SecretProjection
-    {6545, 535, 1},  // core/v1 LocalObjectReference
-    {7138, 536, 1},  // core/v1 DownwardAPIProjection
-    {7168, 537, 3},  // core/v1 ConfigMapProjection
-    {6545, 540, 1},  // core/v1 LocalObjectReference
-    {7196, 541, 3},  // core/v1 ServiceAccountTokenProjection
-    {7261, 544, 5},  // core/v1 ClusterTrustBundleProjection
-    {7323, 549, 6},  // core/v1 PodCertificateProjection
-    {7435, 555, 10},  // core/v1 ScaleIOVolumeSource
-    {7463, 565, 5},  // core/v1 StorageOSVolumeSource
-    {7493, 570, 5},  // core/v1 CSIVolumeSource
-    {7517, 575, 1},  // core/v1 EphemeralVolumeSource
-    {7567, 576, 2},  // core/v1 PersistentVolumeClaimTemplate
-    {7605, 578, 2},  // core/v1 ImageVolumeSource
-    {7652, 580, 25},  // core/v1 Container
-    {7901, 605, 5},  // core/v1 ContainerPort
-    {7939, 610, 3},  // core/v1 EnvFromSource
-    {7981, 613, 2},  // core/v1 ConfigMapEnvSource
-    {6545, 615, 1},  // core/v1 LocalObjectReference
-    {8008, 616, 2},  // core/v1 SecretEnvSource
-    {6545, 618, 1},  // core/v1 LocalObjectReference
-    {8032, 619, 3},  // core/v1 EnvVar
-    {8057, 622, 5},  // core/v1 EnvVarSource
-    {8118, 627, 3},  // core/v1 ConfigMapKeySelector
-    {6545, 630, 1},  // core/v1 LocalObjectReference
-    {8147, 631, 3},  // core/v1 SecretKeySelector
-    {6545, 634, 1},  // core/v1 LocalObjectReference
-    {8173, 635, 4},  // core/v1 FileKeySelector
-    {8197, 639, 3},  // core/v1 ResourceRequirements
-    {8233, 642, 2},  // core/v1 ResourceClaim
-    {8263, 644, 2},  // core/v1 ContainerResizePolicy
-    {8306, 646, 2},  // core/v1 ContainerRestartRule
-    {8345, 648, 2},  // core/v1 ContainerRestartRuleOnExitCodes
-    {8385, 650, 7},  // core/v1 VolumeMount
-    {8460, 657, 2},  // core/v1 VolumeDevice
-    {8481, 659, 7},  // core/v1 Probe
-    {8578, 666, 4},  // core/v1 ProbeHandler
-    {8627, 670, 1},  // core/v1 ExecAction
-    {8646, 671, 5},  // core/v1 HTTPGetAction
-    {8687, 676, 2},  // core/v1 HTTPHeader
-    {8706, 678, 2},  // core/v1 TCPSocketAction
-    {8730, 680, 2},  // core/v1 GRPCAction
-    {8757, 682, 3},  // core/v1 Lifecycle
-    {8804, 685, 4},  // core/v1 LifecycleHandler
-    {8835, 689, 1},  // core/v1 SleepAction
-    {8863, 690, 12},  // core/v1 SecurityContext
-    {9064, 702, 2},  // core/v1 Capabilities
-    {9094, 704, 4},  // core/v1 SELinuxOptions
-    {9128, 708, 4},  // core/v1 WindowsSecurityContextOptions
-    {9234, 712, 2},  // core/v1 SeccompProfile
-    {9274, 714, 2},  // core/v1 AppArmorProfile
-    {9298, 716, 2},  // core/v1 EphemeralContainer
-    {9345, 718, 25},  // core/v1 EphemeralContainerCommon
-    {9378, 743, 13},  // core/v1 PodSecurityContext
-    {9480, 756, 2},  // core/v1 Sysctl
-    {9495, 758, 3},  // core/v1 Affinity
-    {9540, 761, 2},  // core/v1 NodeAffinity
-    {9656, 763, 2},  // core/v1 PreferredSchedulingTerm
-    {9706, 765, 2},  // core/v1 PodAffinity
-    {9726, 767, 6},  // core/v1 PodAffinityTerm
-    {9812, 773, 2},  // core/v1 WeightedPodAffinityTerm
-    {9860, 775, 2},  // core/v1 PodAntiAffinity
-    {9884, 777, 5},  // core/v1 Toleration
-    {9921, 782, 2},  // core/v1 HostAlias
-    {9949, 784, 3},  // core/v1 PodDNSConfig
-    {9991, 787, 2},  // core/v1 PodDNSConfigOption
-    {10018, 789, 1},  // core/v1 PodReadinessGate
-    {10057, 790, 8},  // core/v1 TopologySpreadConstraint
-    {10145, 798, 1},  // core/v1 PodOS
-    {10159, 799, 1},  // core/v1 PodSchedulingGate
-    {10185, 800, 3},  // core/v1 PodResourceClaim
-    {10254, 803, 18},  // core/v1 PodStatus
-    {10473, 821, 7},  // core/v1 PodCondition
-    {10494, 828, 1},  // core/v1 HostIP
-    {10509, 829, 1},  // core/v1 PodIP
-    {10523, 830, 15},  // core/v1 ContainerStatus
-    {10635, 845, 3},  // core/v1 ContainerState
-    {10685, 848, 2},  // core/v1 ContainerStateWaiting
-    {10715, 850, 1},  // core/v1 ContainerStateRunning
-    {10755, 851, 7},  // core/v1 ContainerStateTerminated
-    {10815, 858, 4},  // core/v1 VolumeMountStatus
-    {10841, 862, 1},  // core/v1 ContainerUser
-    {10869, 863, 3},  // core/v1 LinuxContainerUser
-    {10900, 866, 2},  // core/v1 ResourceStatus
-    {10923, 868, 2},  // core/v1 ResourceHealth
-    {10953, 870, 2},  // core/v1 PodResourceClaimStatus
-    {10984, 872, 2},  // core/v1 PodExtendedResourceClaimStatus
-    {11039, 874, 3},  // core/v1 ContainerExtendedResourceRequest
-    {11092, 877, 4},  // core/v1 PodTemplate
-    {11121, 881, 2},  // core/v1 PodTemplateSpec
-    {11145, 883, 5},  // core/v1 ReplicationController
-    {11175, 888, 4},  // core/v1 ReplicationControllerSpec
-    {11234, 892, 6},  // core/v1 ReplicationControllerStatus
-    {11323, 898, 5},  // core/v1 ReplicationControllerCondition
-    {11362, 903, 5},  // core/v1 ResourceQuota
-    {11384, 908, 3},  // core/v1 ResourceQuotaSpec
-    {11436, 911, 1},  // core/v1 ScopeSelector
-    {11458, 912, 3},  // core/v1 ScopedResourceSelectorRequirement
-    {11510, 915, 2},  // core/v1 ResourceQuotaStatus
-    {11543, 917, 7},  // core/v1 Secret
-    {11569, 924, 5},  // core/v1 Service
-    {11585, 929, 20},  // core/v1 ServiceSpec
-    {11912, 949, 6},  // core/v1 ServicePort
-    {11952, 955, 1},  // core/v1 SessionAffinityConfig
-    {11991, 956, 1},  // core/v1 ClientIPConfig
-    {12014, 957, 2},  // core/v1 ServiceStatus
-    {12049, 959, 1},  // core/v1 LoadBalancerStatus
-    {12084, 960, 4},  // core/v1 LoadBalancerIngress
-    {12119, 964, 3},  // core/v1 PortStatus
-    {12138, 967, 6},  // meta/v1 Condition
-    {12156, 973, 6},  // core/v1 ServiceAccount
-    {12187, 979, 5},  // apps/v1 ControllerRevision
-    {12214, 984, 5},  // apps/v1 DaemonSet
-    {12232, 989, 5},  // apps/v1 DaemonSetSpec
-    {12290, 994, 2},  // apps/v1 DaemonSetUpdateStrategy
-    {12336, 996, 2},  // apps/v1 RollingUpdateDaemonSet
-    {12391, 998, 10},  // apps/v1 DaemonSetStatus
-    {12564, 1008, 5},  // apps/v1 DaemonSetCondition
-    {12591, 1013, 5},  // apps/v1 Deployment
-    {12610, 1018, 8},  // apps/v1 DeploymentSpec
-    {12673, 1026, 2},  // apps/v1 DeploymentStrategy
-    {12700, 1028, 2},  // apps/v1 RollingUpdateDeployment
-    {12732, 1030, 9},  // apps/v1 DeploymentStatus
-    {12813, 1039, 6},  // apps/v1 DeploymentCondition
-    {12856, 1045, 5},  // apps/v1 ReplicaSet
-    {12875, 1050, 4},  // apps/v1 ReplicaSetSpec
-    {12898, 1054, 7},  // apps/v1 ReplicaSetStatus
-    {12923, 1061, 5},  // apps/v1 ReplicaSetCondition
-    {12951, 1066, 5},  // apps/v1 StatefulSet
-    {12971, 1071, 11},  // apps/v1 StatefulSetSpec
-    {13094, 1082, 2},  // apps/v1 StatefulSetUpdateStrategy
-    {13128, 1084, 2},  // apps/v1 RollingUpdateStatefulSetStrategy
-    {13169, 1086, 2},  // apps/v1 StatefulSetPersistentVolumeClaimRetentionPolicy
-    {13248, 1088, 1},  // apps/v1 StatefulSetOrdinals
-    {13282, 1089, 10},  // apps/v1 StatefulSetStatus
-    {13355, 1099, 5},  // apps/v1 StatefulSetCondition
-    {13384, 1104, 5},  // batch/v1 CronJob
-    {13401, 1109, 8},  // batch/v1 CronJobSpec
-    {13552, 1117, 2},  // batch/v1 JobTemplateSpec
-    {13577, 1119, 16},  // batch/v1 JobSpec
-    {13785, 1135, 1},  // batch/v1 PodFailurePolicy
-    {13817, 1136, 3},  // batch/v1 PodFailurePolicyRule
-    {13875, 1139, 3},  // batch/v1 PodFailurePolicyOnExitCodesRequirement
-    {13923, 1142, 2},  // batch/v1 PodFailurePolicyOnPodConditionsPattern
-    {13971, 1144, 1},  // batch/v1 SuccessPolicy
-    {13994, 1145, 2},  // batch/v1 SuccessPolicyRule
-    {14053, 1147, 3},  // batch/v1 CronJobStatus
-    {14112, 1150, 5},  // batch/v1 Job
-    {14125, 1155, 11},  // batch/v1 JobStatus
-    {14243, 1166, 6},  // batch/v1 JobCondition
-    {14265, 1172, 2},  // batch/v1 UncountedTerminatedPods
-    {14298, 1174, 5},  // networking/v1 Ingress
-    {14320, 1179, 4},  // networking/v1 IngressSpec
-    {14382, 1183, 2},  // networking/v1 IngressBackend
-    {14411, 1185, 2},  // networking/v1 IngressServiceBackend
-    {14447, 1187, 2},  // networking/v1 ServiceBackendPort
-    {14487, 1189, 2},  // networking/v1 IngressTLS
-    {14518, 1191, 2},  // networking/v1 IngressRule
-    {14544, 1193, 1},  // networking/v1 IngressRuleValue
-    {14580, 1194, 1},  // networking/v1 HTTPIngressRuleValue
-    {14621, 1195, 3},  // networking/v1 HTTPIngressPath
-    {14668, 1198, 1},  // networking/v1 IngressStatus
-    {14696, 1199, 1},  // networking/v1 IngressLoadBalancerStatus
-    {14736, 1200, 3},  // networking/v1 IngressLoadBalancerIngress
-    {14777, 1203, 3},  // networking/v1 IngressPortStatus
-    {14809, 1206, 4},  // networking/v1 IngressClass
-    {14836, 1210, 2},  // networking/v1 IngressClassSpec
-    {14878, 1212, 5},  // networking/v1 IngressClassParametersReference
-    {14930, 1217, 4},  // networking/v1 NetworkPolicy
-    {14958, 1221, 4},  // networking/v1 NetworkPolicySpec
-    {15021, 1225, 2},  // networking/v1 NetworkPolicyIngressRule
-    {15065, 1227, 3},  // networking/v1 NetworkPolicyPort
-    {15105, 1230, 3},  // networking/v1 NetworkPolicyPeer
-    {15145, 1233, 2},  // networking/v1 IPBlock
-    {15179, 1235, 2},  // networking/v1 NetworkPolicyEgressRule
-    {15220, 1237, 5},  // policy/v1 PodDisruptionBudget
-    {15250, 1242, 4},  // policy/v1 PodDisruptionBudgetSpec
-    {15324, 1246, 7},  // policy/v1 PodDisruptionBudgetStatus
-    {15436, 1253, 5},  // rbac/v1 ClusterRole
-    {15472, 1258, 5},  // rbac/v1 PolicyRule
-    {15537, 1263, 1},  // rbac/v1 AggregationRule
-    {15582, 1264, 5},  // rbac/v1 ClusterRoleBinding
-    {15626, 1269, 4},  // rbac/v1 Subject
-    {15642, 1273, 3},  // rbac/v1 RoleRef
-    {15658, 1276, 4},  // rbac/v1 Role
-    {15671, 1280, 5},  // rbac/v1 RoleBinding
-    {15691, 1285, 5},  // autoscaling/v1 HorizontalPodAutoscaler
-    {15730, 1290, 4},  // autoscaling/v1 HorizontalPodAutoscalerSpec
-    {15843, 1294, 3},  // autoscaling/v1 CrossVersionObjectReference
-    {15886, 1297, 5},  // autoscaling/v1 HorizontalPodAutoscalerStatus
-    {15993, 1302, 5},  // autoscaling/v1 Scale
-    {16014, 1307, 1},  // autoscaling/v1 ScaleSpec
-    {16039, 1308, 2},  // autoscaling/v1 ScaleStatus
-    {16066, 1310, 5},  // autoscaling/v2 HorizontalPodAutoscaler
-    {16105, 1315, 5},  // autoscaling/v2 HorizontalPodAutoscalerSpec
-    {16165, 1320, 3},  // autoscaling/v2 CrossVersionObjectReference
-    {16208, 1323, 6},  // autoscaling/v2 MetricSpec
-    {16273, 1329, 3},  // autoscaling/v2 ObjectMetricSource
-    {16337, 1332, 4},  // autoscaling/v2 MetricTarget
-    {16397, 1336, 2},  // autoscaling/v2 MetricIdentifier
-    {16429, 1338, 2},  // autoscaling/v2 PodsMetricSource
-    {16461, 1340, 2},  // autoscaling/v2 ResourceMetricSource
-    {16497, 1342, 3},  // autoscaling/v2 ContainerResourceMetricSource
-    {16552, 1345, 2},  // autoscaling/v2 ExternalMetricSource
-    {16588, 1347, 2},  // autoscaling/v2 HorizontalPodAutoscalerBehavior
-    {16653, 1349, 4},  // autoscaling/v2 HPAScalingRules
-    {16743, 1353, 3},  // autoscaling/v2 HPAScalingPolicy
-    {16775, 1356, 6},  // autoscaling/v2 HorizontalPodAutoscalerStatus
-    {16835, 1362, 6},  // autoscaling/v2 MetricStatus
-    {16863, 1368, 3},  // autoscaling/v2 ObjectMetricStatus
-    {16905, 1371, 3},  // autoscaling/v2 MetricValueStatus
-    {16938, 1374, 2},  // autoscaling/v2 PodsMetricStatus
-    {16970, 1376, 2},  // autoscaling/v2 ResourceMetricStatus
-    {17006, 1378, 3},  // autoscaling/v2 ContainerResourceMetricStatus
-    {17051, 1381, 2},  // autoscaling/v2 ExternalMetricStatus
-    {17087, 1383, 5},  // autoscaling/v2 HorizontalPodAutoscalerCondition
-    {17135, 1388, 4},  // coordination/v1 Lease
-    {17157, 1392, 7},  // coordination/v1 LeaseSpec
-    {17274, 1399, 6},  // discovery/v1 EndpointSlice
-    {17313, 1405, 8},  // discovery/v1 Endpoint
-    {17365, 1413, 3},  // discovery/v1 EndpointConditions
-    {17405, 1416, 2},  // discovery/v1 EndpointHints
-    {17450, 1418, 1},  // discovery/v1 ForZone
-    {17471, 1419, 1},  // discovery/v1 ForNode
-    {17492, 1420, 4},  // discovery/v1 EndpointPort
-    {17518, 1424, 10},  // storage/v1 StorageClass
-    {17625, 1434, 1},  // core/v1 TopologySelectorTerm
-    {17676, 1435, 2},  // core/v1 TopologySelectorLabelRequirement
-    {17717, 1437, 4},  // admissionregistration/v1 MutatingWebhookConfiguration
-    {17780, 1441, 12},  // admissionregistration/v1 MutatingWebhook
-    {17946, 1453, 3},  // admissionregistration/v1 WebhookClientConfig
-    {18004, 1456, 4},  // admissionregistration/v1 ServiceReference
-    {18046, 1460, 2},  // admissionregistration/v1 RuleWithOperations
-    {18101, 1462, 4},  // admissionregistration/v1 Rule
-    {18143, 1466, 2},  // admissionregistration/v1 MatchCondition
-    {18194, 1468, 4},  // admissionregistration/v1 ValidatingWebhookConfiguration
-    {18250, 1472, 11},  // admissionregistration/v1 ValidatingWebhook
-    {18293, 1483, 5},  // apiextensions/v1 CustomResourceDefinition
-    {18335, 1488, 6},  // apiextensions/v1 CustomResourceDefinitionSpec
-    {18423, 1494, 6},  // apiextensions/v1 CustomResourceDefinitionNames
-    {18517, 1500, 9},  // apiextensions/v1 CustomResourceDefinitionVersion
-    {18673, 1509, 1},  // apiextensions/v1 CustomResourceValidation
-    {18731, 1510, 44},  // apiextensions/v1 JSONSchemaProps
-    {19292, 1554, 2},  // apiextensions/v1 ExternalDocumentation
-    {19331, 1556, 6},  // apiextensions/v1 ValidationRule
-    {19397, 1562, 2},  // apiextensions/v1 CustomResourceSubresources
-    {19447, 1564, 0},  // apiextensions/v1 CustomResourceSubresourceStatus
-    {19496, 1564, 3},  // apiextensions/v1 CustomResourceSubresourceScale
-    {19598, 1567, 6},  // apiextensions/v1 CustomResourceColumnDefinition
-    {19655, 1573, 1},  // apiextensions/v1 SelectableField
-    {19688, 1574, 2},  // apiextensions/v1 CustomResourceConversion
-    {19738, 1576, 2},  // apiextensions/v1 WebhookConversion
-    {19798, 1578, 3},  // apiextensions/v1 WebhookClientConfig
-    {19835, 1581, 4},  // apiextensions/v1 ServiceReference
-    {19869, 1585, 3},  // apiextensions/v1 CustomResourceDefinitionStatus
-    {19946, 1588, 5},  // apiextensions/v1 CustomResourceDefinitionCondition
-    {19997, 1593, 7},  // scheduling/v1 PriorityClass
-    {20039, 1600, 17},  // events/v1 Event
-    {20172, 1617, 2},  // events/v1 EventSeries
-    {20194, 1619, 5},  // authentication/v1 TokenRequest
-    {20225, 1624, 3},  // authentication/v1 TokenRequestSpec
-    {20285, 1627, 4},  // authentication/v1 BoundObjectReference
-    {20324, 1631, 2},  // authentication/v1 TokenRequestStatus
-    {20387, 1633, 5},  // authentication/v1 TokenReview
-    {20417, 1638, 2},  // authentication/v1 TokenReviewSpec
-    {20451, 1640, 4},  // authentication/v1 TokenReviewStatus
-    {20501, 1644, 4},  // authentication/v1 UserInfo
-    {20550, 1648, 5},  // authorization/v1 SubjectAccessReview
-    {20587, 1653, 6},  // authorization/v1 SubjectAccessReviewSpec
-    {20669, 1659, 9},  // authorization/v1 ResourceAttributes
-    {20732, 1668, 2},  // authorization/v1 FieldSelectorAttributes
-    {20798, 1670, 3},  // meta/v1 FieldSelectorRequirement
-    {20831, 1673, 2},  // authorization/v1 LabelSelectorAttributes
-    {20872, 1675, 2},  // authorization/v1 NonResourceAttributes
-    {20911, 1677, 4},  // authorization/v1 SubjectAccessReviewStatus
-    {20985, 1681, 8},  // meta/v1 Status
-    {21013, 1689, 4},  // meta/v1 ListMeta
-    {21058, 1693, 6},  // meta/v1 StatusDetails
-    {21105, 1699, 3},  // meta/v1 StatusCause
+    {999, 0, 6},  // core/v1 ConfigMap
+    {1068, 6, 15},  // meta/v1 ObjectMeta
+    {1269, 21, 6},  // meta/v1 OwnerReference
+    {1322, 27, 7},  // meta/v1 ManagedFieldsEntry
+    {1404, 34, 4},  // core/v1 Endpoints
+    {1430, 38, 3},  // core/v1 EndpointSubset
+    {1487, 41, 4},  // core/v1 EndpointAddress
+    {1539, 45, 7},  // core/v1 ObjectReference
+    {1573, 52, 4},  // core/v1 EndpointPort
+    {1606, 56, 17},  // core/v1 Event
+    {1761, 73, 2},  // core/v1 EventSource
+    {1796, 75, 2},  // core/v1 EventSeries
+    {1833, 77, 4},  // core/v1 LimitRange
+    {1857, 81, 1},  // core/v1 LimitRangeSpec
+    {1887, 82, 6},  // core/v1 LimitRangeItem
+    {1962, 88, 5},  // core/v1 Namespace
+    {1987, 93, 1},  // core/v1 NamespaceSpec
+    {2009, 94, 2},  // core/v1 NamespaceStatus
+    {2050, 96, 5},  // core/v1 NamespaceCondition
+    {2096, 101, 5},  // core/v1 Node
+    {2109, 106, 7},  // core/v1 NodeSpec
+    {2199, 113, 4},  // core/v1 Taint
+    {2240, 117, 1},  // core/v1 NodeConfigSource
+    {2275, 118, 5},  // core/v1 ConfigMapNodeConfigSource
+    {2326, 123, 13},  // core/v1 NodeStatus
+    {2459, 136, 6},  // core/v1 NodeCondition
+    {2499, 142, 2},  // core/v1 NodeAddress
+    {2527, 144, 1},  // core/v1 NodeDaemonEndpoints
+    {2571, 145, 1},  // core/v1 DaemonEndpoint
+    {2599, 146, 11},  // core/v1 NodeSystemInfo
+    {2762, 157, 1},  // core/v1 NodeSwapStatus
+    {2785, 158, 2},  // core/v1 ContainerImage
+    {2824, 160, 2},  // core/v1 AttachedVolume
+    {2847, 162, 4},  // core/v1 NodeConfigStatus
+    {2908, 166, 2},  // core/v1 NodeRuntimeHandler
+    {2935, 168, 2},  // core/v1 NodeRuntimeHandlerFeatures
+    {3009, 170, 1},  // core/v1 NodeFeatures
+    {3055, 171, 5},  // core/v1 PersistentVolume
+    {3080, 176, 10},  // core/v1 PersistentVolumeSpec
+    {3240, 186, 22},  // core/v1 PersistentVolumeSource
+    {3485, 208, 4},  // core/v1 GCEPersistentDiskVolumeSource
+    {3556, 212, 4},  // core/v1 AWSElasticBlockStoreVolumeSource
+    {3606, 216, 2},  // core/v1 HostPathVolumeSource
+    {3640, 218, 4},  // core/v1 GlusterfsPersistentVolumeSource
+    {3709, 222, 3},  // core/v1 NFSVolumeSource
+    {3740, 225, 8},  // core/v1 RBDPersistentVolumeSource
+    {3817, 233, 2},  // core/v1 SecretReference
+    {3841, 235, 11},  // core/v1 ISCSIPersistentVolumeSource
+    {3969, 246, 4},  // core/v1 CinderPersistentVolumeSource
+    {4006, 250, 6},  // core/v1 CephFSPersistentVolumeSource
+    {4054, 256, 5},  // core/v1 FCVolumeSource
+    {4094, 261, 2},  // core/v1 FlockerVolumeSource
+    {4146, 263, 5},  // core/v1 FlexPersistentVolumeSource
+    {4196, 268, 4},  // core/v1 AzureFilePersistentVolumeSource
+    {4273, 272, 4},  // core/v1 VsphereVirtualDiskVolumeSource
+    {4357, 276, 6},  // core/v1 QuobyteVolumeSource
+    {4414, 282, 6},  // core/v1 AzureDiskVolumeSource
+    {4473, 288, 2},  // core/v1 PhotonPersistentDiskVolumeSource
+    {4519, 290, 3},  // core/v1 PortworxVolumeSource
+    {4548, 293, 10},  // core/v1 ScaleIOPersistentVolumeSource
+    {4664, 303, 2},  // core/v1 LocalVolumeSource
+    {4690, 305, 5},  // core/v1 StorageOSPersistentVolumeSource
+    {4746, 310, 10},  // core/v1 CSIPersistentVolumeSource
+    {4923, 320, 1},  // core/v1 VolumeNodeAffinity
+    {4959, 321, 1},  // core/v1 NodeSelector
+    {4998, 322, 2},  // core/v1 NodeSelectorTerm
+    {5052, 324, 3},  // core/v1 NodeSelectorRequirement
+    {5100, 327, 4},  // core/v1 PersistentVolumeStatus
+    {5155, 331, 5},  // core/v1 PersistentVolumeClaim
+    {5185, 336, 9},  // core/v1 PersistentVolumeClaimSpec
+    {5263, 345, 2},  // meta/v1 LabelSelector
+    {5297, 347, 3},  // meta/v1 LabelSelectorRequirement
+    {5330, 350, 2},  // core/v1 VolumeResourceRequirements
+    {5374, 352, 3},  // core/v1 TypedLocalObjectReference
+    {5417, 355, 4},  // core/v1 TypedObjectReference
+    {5446, 359, 8},  // core/v1 PersistentVolumeClaimStatus
+    {5579, 367, 6},  // core/v1 PersistentVolumeClaimCondition
+    {5632, 373, 2},  // core/v1 ModifyVolumeStatus
+    {5691, 375, 5},  // core/v1 Pod
+    {5703, 380, 41},  // core/v1 PodSpec
+    {6284, 421, 2},  // core/v1 Volume
+    {6299, 423, 30},  // core/v1 VolumeSource
+    {6398, 453, 2},  // core/v1 EmptyDirVolumeSource
+    {6444, 455, 3},  // core/v1 GitRepoVolumeSource
+    {6502, 458, 4},  // core/v1 SecretVolumeSource
+    {6556, 462, 3},  // core/v1 KeyToPath
+    {6579, 465, 11},  // core/v1 ISCSIVolumeSource
+    {6605, 476, 1},  // core/v1 LocalObjectReference
+    {6634, 477, 3},  // core/v1 GlusterfsVolumeSource
+    {6664, 480, 2},  // core/v1 PersistentVolumeClaimVolumeSource
+    {6716, 482, 8},  // core/v1 RBDVolumeSource
+    {6740, 490, 5},  // core/v1 FlexVolumeSource
+    {6765, 495, 4},  // core/v1 CinderVolumeSource
+    {6792, 499, 6},  // core/v1 CephFSVolumeSource
+    {6819, 505, 2},  // core/v1 DownwardAPIVolumeSource
+    {6851, 507, 4},  // core/v1 DownwardAPIVolumeFile
+    {6907, 511, 2},  // core/v1 ObjectFieldSelector
+    {6935, 513, 3},  // core/v1 ResourceFieldSelector
+    {6996, 516, 3},  // core/v1 AzureFileVolumeSource
+    {7026, 519, 4},  // core/v1 ConfigMapVolumeSource
+    {6605, 523, 1},  // core/v1 LocalObjectReference
+    {7056, 524, 2},  // core/v1 ProjectedVolumeSource
+    {7094, 526, 6},  // core/v1 VolumeProjection
+    {7173, 532, 3},  // core/v1 SecretProjection
+    {6605, 535, 1},  // core/v1 LocalObjectReference
+    {7198, 536, 1},  // core/v1 DownwardAPIProjection
+    {7228, 537, 3},  // core/v1 ConfigMapProjection
+    {6605, 540, 1},  // core/v1 LocalObjectReference
+    {7256, 541, 3},  // core/v1 ServiceAccountTokenProjection
+    {7321, 544, 5},  // core/v1 ClusterTrustBundleProjection
+    {7383, 549, 6},  // core/v1 PodCertificateProjection
+    {7495, 555, 10},  // core/v1 ScaleIOVolumeSource
+    {7523, 565, 5},  // core/v1 StorageOSVolumeSource
+    {7553, 570, 5},  // core/v1 CSIVolumeSource
+    {7577, 575, 1},  // core/v1 EphemeralVolumeSource
+    {7627, 576, 2},  // core/v1 PersistentVolumeClaimTemplate
+    {7665, 578, 2},  // core/v1 ImageVolumeSource
+    {7712, 580, 25},  // core/v1 Container
+    {7961, 605, 5},  // core/v1 ContainerPort
+    {7999, 610, 3},  // core/v1 EnvFromSource
+    {8041, 613, 2},  // core/v1 ConfigMapEnvSource
+    {6605, 615, 1},  // core/v1 LocalObjectReference
+    {8068, 616, 2},  // core/v1 SecretEnvSource
+    {6605, 618, 1},  // core/v1 LocalObjectReference
+    {8092, 619, 3},  // core/v1 EnvVar
+    {8117, 622, 5},  // core/v1 EnvVarSource
+    {8178, 627, 3},  // core/v1 ConfigMapKeySelector
+    {6605, 630, 1},  // core/v1 LocalObjectReference
+    {8207, 631, 3},  // core/v1 SecretKeySelector
+    {6605, 634, 1},  // core/v1 LocalObjectReference
+    {8233, 635, 4},  // core/v1 FileKeySelector
+    {8257, 639, 3},  // core/v1 ResourceRequirements
+    {8293, 642, 2},  // core/v1 ResourceClaim
+    {8323, 644, 2},  // core/v1 ContainerResizePolicy
+    {8366, 646, 2},  // core/v1 ContainerRestartRule
+    {8405, 648, 2},  // core/v1 ContainerRestartRuleOnExitCodes
+    {8445, 650, 7},  // core/v1 VolumeMount
+    {8520, 657, 2},  // core/v1 VolumeDevice
+    {8541, 659, 7},  // core/v1 Probe
+    {8638, 666, 4},  // core/v1 ProbeHandler
+    {8687, 670, 1},  // core/v1 ExecAction
+    {8706, 671, 5},  // core/v1 HTTPGetAction
+    {8747, 676, 2},  // core/v1 HTTPHeader
+    {8766, 678, 2},  // core/v1 TCPSocketAction
+    {8790, 680, 2},  // core/v1 GRPCAction
+    {8817, 682, 3},  // core/v1 Lifecycle
+    {8864, 685, 4},  // core/v1 LifecycleHandler
+    {8895, 689, 1},  // core/v1 SleepAction
+    {8923, 690, 12},  // core/v1 SecurityContext
+    {9124, 702, 2},  // core/v1 Capabilities
+    {9154, 704, 4},  // core/v1 SELinuxOptions
+    {9188, 708, 4},  // core/v1 WindowsSecurityContextOptions
+    {9294, 712, 2},  // core/v1 SeccompProfile
+    {9334, 714, 2},  // core/v1 AppArmorProfile
+    {9358, 716, 2},  // core/v1 EphemeralContainer
+    {9405, 718, 25},  // core/v1 EphemeralContainerCommon
+    {9438, 743, 13},  // core/v1 PodSecurityContext
+    {9540, 756, 2},  // core/v1 Sysctl
+    {9555, 758, 3},  // core/v1 Affinity
+    {9600, 761, 2},  // core/v1 NodeAffinity
+    {9716, 763, 2},  // core/v1 PreferredSchedulingTerm
+    {9766, 765, 2},  // core/v1 PodAffinity
+    {9786, 767, 6},  // core/v1 PodAffinityTerm
+    {9872, 773, 2},  // core/v1 WeightedPodAffinityTerm
+    {9920, 775, 2},  // core/v1 PodAntiAffinity
+    {9944, 777, 5},  // core/v1 Toleration
+    {9981, 782, 2},  // core/v1 HostAlias
+    {10009, 784, 3},  // core/v1 PodDNSConfig
+    {10051, 787, 2},  // core/v1 PodDNSConfigOption
+    {10078, 789, 1},  // core/v1 PodReadinessGate
+    {10117, 790, 8},  // core/v1 TopologySpreadConstraint
+    {10205, 798, 1},  // core/v1 PodOS
+    {10219, 799, 1},  // core/v1 PodSchedulingGate
+    {10245, 800, 3},  // core/v1 PodResourceClaim
+    {10314, 803, 18},  // core/v1 PodStatus
+    {10533, 821, 7},  // core/v1 PodCondition
+    {10554, 828, 1},  // core/v1 HostIP
+    {10569, 829, 1},  // core/v1 PodIP
+    {10583, 830, 15},  // core/v1 ContainerStatus
+    {10695, 845, 3},  // core/v1 ContainerState
+    {10745, 848, 2},  // core/v1 ContainerStateWaiting
+    {10775, 850, 1},  // core/v1 ContainerStateRunning
+    {10815, 851, 7},  // core/v1 ContainerStateTerminated
+    {10875, 858, 4},  // core/v1 VolumeMountStatus
+    {10901, 862, 1},  // core/v1 ContainerUser
+    {10929, 863, 3},  // core/v1 LinuxContainerUser
+    {10960, 866, 2},  // core/v1 ResourceStatus
+    {10983, 868, 2},  // core/v1 ResourceHealth
+    {11013, 870, 2},  // core/v1 PodResourceClaimStatus
+    {11044, 872, 2},  // core/v1 PodExtendedResourceClaimStatus
+    {11099, 874, 3},  // core/v1 ContainerExtendedResourceRequest
+    {11152, 877, 4},  // core/v1 PodTemplate
+    {11181, 881, 2},  // core/v1 PodTemplateSpec
+    {11205, 883, 5},  // core/v1 ReplicationController
+    {11235, 888, 4},  // core/v1 ReplicationControllerSpec
+    {11294, 892, 6},  // core/v1 ReplicationControllerStatus
+    {11383, 898, 5},  // core/v1 ReplicationControllerCondition
+    {11422, 903, 5},  // core/v1 ResourceQuota
+    {11444, 908, 3},  // core/v1 ResourceQuotaSpec
+    {11496, 911, 1},  // core/v1 ScopeSelector
+    {11518, 912, 3},  // core/v1 ScopedResourceSelectorRequirement
+    {11570, 915, 2},  // core/v1 ResourceQuotaStatus
+    {11603, 917, 7},  // core/v1 Secret
+    {11629, 924, 5},  // core/v1 Service
+    {11645, 929, 20},  // core/v1 ServiceSpec
+    {11972, 949, 6},  // core/v1 ServicePort
+    {12012, 955, 1},  // core/v1 SessionAffinityConfig
+    {12051, 956, 1},  // core/v1 ClientIPConfig
+    {12074, 957, 2},  // core/v1 ServiceStatus
+    {12109, 959, 1},  // core/v1 LoadBalancerStatus
+    {12144, 960, 4},  // core/v1 LoadBalancerIngress
+    {12179, 964, 3},  // core/v1 PortStatus
+    {12198, 967, 6},  // meta/v1 Condition
+    {12216, 973, 6},  // core/v1 ServiceAccount
+    {12247, 979, 5},  // apps/v1 ControllerRevision
+    {12274, 984, 5},  // apps/v1 DaemonSet
+    {12292, 989, 5},  // apps/v1 DaemonSetSpec
+    {12350, 994, 2},  // apps/v1 DaemonSetUpdateStrategy
+    {12396, 996, 2},  // apps/v1 RollingUpdateDaemonSet
+    {12451, 998, 10},  // apps/v1 DaemonSetStatus
+    {12624, 1008, 5},  // apps/v1 DaemonSetCondition
+    {12651, 1013, 5},  // apps/v1 Deployment
+    {12670, 1018, 8},  // apps/v1 DeploymentSpec
+    {12733, 1026, 2},  // apps/v1 DeploymentStrategy
+    {12760, 1028, 2},  // apps/v1 RollingUpdateDeployment
+    {12792, 1030, 9},  // apps/v1 DeploymentStatus
+    {12873, 1039, 6},  // apps/v1 DeploymentCondition
+    {12916, 1045, 5},  // apps/v1 ReplicaSet
+    {12935, 1050, 4},  // apps/v1 ReplicaSetSpec
+    {12958, 1054, 7},  // apps/v1 ReplicaSetStatus
+    {12983, 1061, 5},  // apps/v1 ReplicaSetCondition
+    {13011, 1066, 5},  // apps/v1 StatefulSet
+    {13031, 1071, 11},  // apps/v1 StatefulSetSpec
+    {13154, 1082, 2},  // apps/v1 StatefulSetUpdateStrategy
+    {13188, 1084, 2},  // apps/v1 RollingUpdateStatefulSetStrategy
+    {13229, 1086, 2},  // apps/v1 StatefulSetPersistentVolumeClaimRetentionPolicy
+    {13308, 1088, 1},  // apps/v1 StatefulSetOrdinals
+    {13342, 1089, 10},  // apps/v1 StatefulSetStatus
+    {13415, 1099, 5},  // apps/v1 StatefulSetCondition
+    {13444, 1104, 5},  // batch/v1 CronJob
+    {13461, 1109, 8},  // batch/v1 CronJobSpec
+    {13612, 1117, 2},  // batch/v1 JobTemplateSpec
+    {13637, 1119, 16},  // batch/v1 JobSpec
+    {13845, 1135, 1},  // batch/v1 PodFailurePolicy
+    {13877, 1136, 3},  // batch/v1 PodFailurePolicyRule
+    {13935, 1139, 3},  // batch/v1 PodFailurePolicyOnExitCodesRequirement
+    {13983, 1142, 2},  // batch/v1 PodFailurePolicyOnPodConditionsPattern
+    {14031, 1144, 1},  // batch/v1 SuccessPolicy
+    {14054, 1145, 2},  // batch/v1 SuccessPolicyRule
+    {14113, 1147, 3},  // batch/v1 CronJobStatus
+    {14172, 1150, 5},  // batch/v1 Job
+    {14185, 1155, 11},  // batch/v1 JobStatus
+    {14303, 1166, 6},  // batch/v1 JobCondition
+    {14325, 1172, 2},  // batch/v1 UncountedTerminatedPods
+    {14358, 1174, 5},  // networking/v1 Ingress
+    {14380, 1179, 4},  // networking/v1 IngressSpec
+    {14442, 1183, 2},  // networking/v1 IngressBackend
+    {14471, 1185, 2},  // networking/v1 IngressServiceBackend
+    {14507, 1187, 2},  // networking/v1 ServiceBackendPort
+    {14547, 1189, 2},  // networking/v1 IngressTLS
+    {14578, 1191, 2},  // networking/v1 IngressRule
+    {14604, 1193, 1},  // networking/v1 IngressRuleValue
+    {14640, 1194, 1},  // networking/v1 HTTPIngressRuleValue
+    {14681, 1195, 3},  // networking/v1 HTTPIngressPath
+    {14728, 1198, 1},  // networking/v1 IngressStatus
+    {14756, 1199, 1},  // networking/v1 IngressLoadBalancerStatus
+    {14796, 1200, 3},  // networking/v1 IngressLoadBalancerIngress
+    {14837, 1203, 3},  // networking/v1 IngressPortStatus
+    {14869, 1206, 4},  // networking/v1 IngressClass
+    {14896, 1210, 2},  // networking/v1 IngressClassSpec
+    {14938, 1212, 5},  // networking/v1 IngressClassParametersReference
+    {14990, 1217, 4},  // networking/v1 NetworkPolicy
+    {15018, 1221, 4},  // networking/v1 NetworkPolicySpec
+    {15081, 1225, 2},  // networking/v1 NetworkPolicyIngressRule
+    {15125, 1227, 3},  // networking/v1 NetworkPolicyPort
+    {15165, 1230, 3},  // networking/v1 NetworkPolicyPeer
+    {15205, 1233, 2},  // networking/v1 IPBlock
+    {15239, 1235, 2},  // networking/v1 NetworkPolicyEgressRule
+    {15280, 1237, 5},  // policy/v1 PodDisruptionBudget
+    {15310, 1242, 4},  // policy/v1 PodDisruptionBudgetSpec
+    {15384, 1246, 7},  // policy/v1 PodDisruptionBudgetStatus
+    {15496, 1253, 5},  // rbac/v1 ClusterRole
+    {15532, 1258, 5},  // rbac/v1 PolicyRule
+    {15597, 1263, 1},  // rbac/v1 AggregationRule
+    {15642, 1264, 5},  // rbac/v1 ClusterRoleBinding
+    {15686, 1269, 4},  // rbac/v1 Subject
+    {15702, 1273, 3},  // rbac/v1 RoleRef
+    {15718, 1276, 4},  // rbac/v1 Role
+    {15731, 1280, 5},  // rbac/v1 RoleBinding
+    {15751, 1285, 5},  // autoscaling/v1 HorizontalPodAutoscaler
+    {15790, 1290, 4},  // autoscaling/v1 HorizontalPodAutoscalerSpec
+    {15903, 1294, 3},  // autoscaling/v1 CrossVersionObjectReference
+    {15946, 1297, 5},  // autoscaling/v1 HorizontalPodAutoscalerStatus
+    {16053, 1302, 5},  // autoscaling/v1 Scale
+    {16074, 1307, 1},  // autoscaling/v1 ScaleSpec
+    {16099, 1308, 2},  // autoscaling/v1 ScaleStatus
+    {16126, 1310, 5},  // autoscaling/v2 HorizontalPodAutoscaler
+    {16165, 1315, 5},  // autoscaling/v2 HorizontalPodAutoscalerSpec
+    {16225, 1320, 3},  // autoscaling/v2 CrossVersionObjectReference
+    {16268, 1323, 6},  // autoscaling/v2 MetricSpec
+    {16333, 1329, 3},  // autoscaling/v2 ObjectMetricSource
+    {16397, 1332, 4},  // autoscaling/v2 MetricTarget
+    {16457, 1336, 2},  // autoscaling/v2 MetricIdentifier
+    {16489, 1338, 2},  // autoscaling/v2 PodsMetricSource
+    {16521, 1340, 2},  // autoscaling/v2 ResourceMetricSource
+    {16557, 1342, 3},  // autoscaling/v2 ContainerResourceMetricSource
+    {16612, 1345, 2},  // autoscaling/v2 ExternalMetricSource
+    {16648, 1347, 2},  // autoscaling/v2 HorizontalPodAutoscalerBehavior
+    {16713, 1349, 4},  // autoscaling/v2 HPAScalingRules
+    {16803, 1353, 3},  // autoscaling/v2 HPAScalingPolicy
+    {16835, 1356, 6},  // autoscaling/v2 HorizontalPodAutoscalerStatus
+    {16895, 1362, 6},  // autoscaling/v2 MetricStatus
+    {16923, 1368, 3},  // autoscaling/v2 ObjectMetricStatus
+    {16965, 1371, 3},  // autoscaling/v2 MetricValueStatus
+    {16998, 1374, 2},  // autoscaling/v2 PodsMetricStatus
+    {17030, 1376, 2},  // autoscaling/v2 ResourceMetricStatus
+    {17066, 1378, 3},  // autoscaling/v2 ContainerResourceMetricStatus
+    {17111, 1381, 2},  // autoscaling/v2 ExternalMetricStatus
+    {17147, 1383, 5},  // autoscaling/v2 HorizontalPodAutoscalerCondition
+    {17195, 1388, 4},  // coordination/v1 Lease
+    {17217, 1392, 7},  // coordination/v1 LeaseSpec
+    {17334, 1399, 6},  // discovery/v1 EndpointSlice
+    {17373, 1405, 8},  // discovery/v1 Endpoint
+    {17425, 1413, 3},  // discovery/v1 EndpointConditions
+    {17465, 1416, 2},  // discovery/v1 EndpointHints
+    {17510, 1418, 1},  // discovery/v1 ForZone
+    {17531, 1419, 1},  // discovery/v1 ForNode
+    {17552, 1420, 4},  // discovery/v1 EndpointPort
+    {17578, 1424, 4},  // storage/v1 CSIDriver
+    {17599, 1428, 9},  // storage/v1 CSIDriverSpec
+    {17785, 1437, 2},  // storage/v1 TokenRequest
+    {17809, 1439, 4},  // storage/v1 CSINode
+    {17828, 1443, 1},  // storage/v1 CSINodeSpec
+    {17859, 1444, 4},  // storage/v1 CSINodeDriver
+    {17904, 1448, 1},  // storage/v1 VolumeNodeResources
+    {17935, 1449, 10},  // storage/v1 StorageClass
+    {18042, 1459, 1},  // core/v1 TopologySelectorTerm
+    {18093, 1460, 2},  // core/v1 TopologySelectorLabelRequirement
+    {18134, 1462, 5},  // storage/v1 VolumeAttachment
+    {18162, 1467, 3},  // storage/v1 VolumeAttachmentSpec
+    {18203, 1470, 2},  // storage/v1 VolumeAttachmentSource
+    {18275, 1472, 4},  // storage/v1 VolumeAttachmentStatus
+    {18361, 1476, 3},  // storage/v1 VolumeError
+    {18394, 1479, 4},  // admissionregistration/v1 MutatingWebhookConfiguration
+    {18457, 1483, 12},  // admissionregistration/v1 MutatingWebhook
+    {18623, 1495, 3},  // admissionregistration/v1 WebhookClientConfig
+    {18681, 1498, 4},  // admissionregistration/v1 ServiceReference
+    {18723, 1502, 2},  // admissionregistration/v1 RuleWithOperations
+    {18778, 1504, 4},  // admissionregistration/v1 Rule
+    {18820, 1508, 2},  // admissionregistration/v1 MatchCondition
+    {18871, 1510, 4},  // admissionregistration/v1 ValidatingWebhookConfiguration
+    {18927, 1514, 11},  // admissionregistration/v1 ValidatingWebhook
+    {18970, 1525, 5},  // apiextensions/v1 CustomResourceDefinition
+    {19012, 1530, 6},  // apiextensions/v1 CustomResourceDefinitionSpec
+    {19100, 1536, 6},  // apiextensions/v1 CustomResourceDefinitionNames
+    {19194, 1542, 9},  // apiextensions/v1 CustomResourceDefinitionVersion
+    {19350, 1551, 1},  // apiextensions/v1 CustomResourceValidation
+    {19408, 1552, 44},  // apiextensions/v1 JSONSchemaProps
+    {19969, 1596, 2},  // apiextensions/v1 ExternalDocumentation
+    {20008, 1598, 6},  // apiextensions/v1 ValidationRule
+    {20074, 1604, 2},  // apiextensions/v1 CustomResourceSubresources
+    {20124, 1606, 0},  // apiextensions/v1 CustomResourceSubresourceStatus
+    {20173, 1606, 3},  // apiextensions/v1 CustomResourceSubresourceScale
+    {20275, 1609, 6},  // apiextensions/v1 CustomResourceColumnDefinition
+    {20332, 1615, 1},  // apiextensions/v1 SelectableField
+    {20365, 1616, 2},  // apiextensions/v1 CustomResourceConversion
+    {20415, 1618, 2},  // apiextensions/v1 WebhookConversion
+    {20475, 1620, 3},  // apiextensions/v1 WebhookClientConfig
+    {20512, 1623, 4},  // apiextensions/v1 ServiceReference
+    {20546, 1627, 3},  // apiextensions/v1 CustomResourceDefinitionStatus
+    {20623, 1630, 5},  // apiextensions/v1 CustomResourceDefinitionCondition
+    {20674, 1635, 7},  // scheduling/v1 PriorityClass
+    {20716, 1642, 6},  // node/v1 RuntimeClass
+    {20756, 1648, 1},  // node/v1 Overhead
+    {20782, 1649, 2},  // node/v1 Scheduling
+    {20801, 1651, 17},  // events/v1 Event
+    {20934, 1668, 2},  // events/v1 EventSeries
+    {20956, 1670, 5},  // authentication/v1 TokenRequest
+    {20987, 1675, 3},  // authentication/v1 TokenRequestSpec
+    {21047, 1678, 4},  // authentication/v1 BoundObjectReference
+    {21086, 1682, 2},  // authentication/v1 TokenRequestStatus
+    {21149, 1684, 5},  // authentication/v1 TokenReview
+    {21179, 1689, 2},  // authentication/v1 TokenReviewSpec
+    {21213, 1691, 4},  // authentication/v1 TokenReviewStatus
+    {21263, 1695, 4},  // authentication/v1 UserInfo
+    {21312, 1699, 5},  // authorization/v1 SubjectAccessReview
+    {21349, 1704, 6},  // authorization/v1 SubjectAccessReviewSpec
+    {21431, 1710, 9},  // authorization/v1 ResourceAttributes
+    {21494, 1719, 2},  // authorization/v1 FieldSelectorAttributes
+    {21560, 1721, 3},  // meta/v1 FieldSelectorRequirement
+    {21593, 1724, 2},  // authorization/v1 LabelSelectorAttributes
+    {21634, 1726, 2},  // authorization/v1 NonResourceAttributes
+    {21673, 1728, 4},  // authorization/v1 SubjectAccessReviewStatus
+    {21747, 1732, 8},  // meta/v1 Status
+    {21775, 1740, 4},  // meta/v1 ListMeta
+    {21820, 1744, 6},  // meta/v1 StatusDetails
+    {21867, 1750, 3},  // meta/v1 StatusCause
 };
 
 constexpr FieldRow kFields[] = {
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {968, 13, 3, kOmitEmpty, 0},  // binaryData
-    {979, 3, 2, kOmitEmpty, 0},  // data
-    {984, 4, 4, kOmitEmpty | kPointer, 0},  // immutable
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1027, 3, 12, kOmitEmpty, 0},  // annotations
-    {1039, 2, 8, kOmitEmpty | kOmitZero, 0},  // creationTimestamp
-    {1057, 1, 10, kOmitEmpty | kPointer, 0},  // deletionGracePeriodSeconds
-    {1084, 2, 9, kOmitEmpty | kPointer, 0},  // deletionTimestamp
-    {1102, 7, 14, kOmitEmpty | kPatchMerge, 0},  // finalizers
-    {1113, 0, 2, kOmitEmpty, 0},  // generateName
-    {1126, 1, 7, kOmitEmpty, 0},  // generation
-    {1137, 3, 11, kOmitEmpty, 0},  // labels
-    {1144, 10, 17, kOmitEmpty, 0},  // managedFields
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1028, 13, 3, kOmitEmpty, 0},  // binaryData
+    {1039, 3, 2, kOmitEmpty, 0},  // data
+    {1044, 4, 4, kOmitEmpty | kPointer, 0},  // immutable
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1087, 3, 12, kOmitEmpty, 0},  // annotations
+    {1099, 2, 8, kOmitEmpty | kOmitZero, 0},  // creationTimestamp
+    {1117, 1, 10, kOmitEmpty | kPointer, 0},  // deletionGracePeriodSeconds
+    {1144, 2, 9, kOmitEmpty | kPointer, 0},  // deletionTimestamp
+    {1162, 7, 14, kOmitEmpty | kPatchMerge, 0},  // finalizers
+    {1173, 0, 2, kOmitEmpty, 0},  // generateName
+    {1186, 1, 7, kOmitEmpty, 0},  // generation
+    {1197, 3, 11, kOmitEmpty, 0},  // labels
+    {1204, 10, 17, kOmitEmpty, 0},  // managedFields
     {108, 0, 1, kOmitEmpty, 0},  // name
-    {1158, 0, 3, kOmitEmpty, 0},  // namespace
-    {1168, 6, 13, kOmitEmpty | kPatchMerge, 14},  // ownerReferences
-    {1184, 0, 6, kOmitEmpty, 0},  // resourceVersion
-    {1200, 0, 4, kOmitEmpty, 0},  // selfLink
+    {1218, 0, 3, kOmitEmpty, 0},  // namespace
+    {1228, 6, 13, kOmitEmpty | kPatchMerge, 14},  // ownerReferences
+    {1244, 0, 6, kOmitEmpty, 0},  // resourceVersion
+    {1260, 0, 4, kOmitEmpty, 0},  // selfLink
     {14, 0, 5, kOmitEmpty, 0},  // uid
-    {957, 0, 5, 0, 0},  // apiVersion
-    {1232, 4, 7, kOmitEmpty | kPointer, 0},  // blockOwnerDeletion
-    {1251, 4, 6, kOmitEmpty | kPointer, 0},  // controller
-    {994, 0, 1, 0, 0},  // kind
+    {1017, 0, 5, 0, 0},  // apiVersion
+    {1292, 4, 7, kOmitEmpty | kPointer, 0},  // blockOwnerDeletion
+    {1311, 4, 6, kOmitEmpty | kPointer, 0},  // controller
+    {1054, 0, 1, 0, 0},  // kind
     {108, 0, 3, 0, 0},  // name
     {14, 0, 4, 0, 0},  // uid
-    {957, 0, 3, kOmitEmpty, 0},  // apiVersion
-    {1289, 0, 6, kOmitEmpty, 0},  // fieldsType
-    {1300, 8, 7, kOmitEmpty | kPointer, 0},  // fieldsV1
-    {1309, 0, 1, kOmitEmpty, 0},  // manager
-    {1317, 0, 2, kOmitEmpty, 0},  // operation
-    {1327, 0, 8, kOmitEmpty, 0},  // subresource
-    {1339, 2, 4, kOmitEmpty | kPointer, 0},  // time
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1362, 21, 2, kOmitEmpty, 0},  // subsets
-    {1393, 17, 1, kOmitEmpty, 0},  // addresses
-    {1403, 17, 2, kOmitEmpty, 0},  // notReadyAddresses
-    {1421, 19, 3, kOmitEmpty, 0},  // ports
-    {1451, 0, 3, kOmitEmpty, 0},  // hostname
+    {1017, 0, 3, kOmitEmpty, 0},  // apiVersion
+    {1349, 0, 6, kOmitEmpty, 0},  // fieldsType
+    {1360, 8, 7, kOmitEmpty | kPointer, 0},  // fieldsV1
+    {1369, 0, 1, kOmitEmpty, 0},  // manager
+    {1377, 0, 2, kOmitEmpty, 0},  // operation
+    {1387, 0, 8, kOmitEmpty, 0},  // subresource
+    {1399, 2, 4, kOmitEmpty | kPointer, 0},  // time
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1422, 21, 2, kOmitEmpty, 0},  // subsets
+    {1453, 17, 1, kOmitEmpty, 0},  // addresses
+    {1463, 17, 2, kOmitEmpty, 0},  // notReadyAddresses
+    {1481, 19, 3, kOmitEmpty, 0},  // ports
+    {1511, 0, 3, kOmitEmpty, 0},  // hostname
     {161, 0, 1, 0, 0},  // ip
-    {1460, 0, 4, kOmitEmpty | kPointer, 0},  // nodeName
-    {1469, 15, 2, kOmitEmpty | kPointer, 0},  // targetRef
-    {957, 0, 5, kOmitEmpty, 0},  // apiVersion
-    {1503, 0, 7, kOmitEmpty, 0},  // fieldPath
-    {994, 0, 1, kOmitEmpty, 0},  // kind
+    {1520, 0, 4, kOmitEmpty | kPointer, 0},  // nodeName
+    {1529, 15, 2, kOmitEmpty | kPointer, 0},  // targetRef
+    {1017, 0, 5, kOmitEmpty, 0},  // apiVersion
+    {1563, 0, 7, kOmitEmpty, 0},  // fieldPath
+    {1054, 0, 1, kOmitEmpty, 0},  // kind
     {108, 0, 3, kOmitEmpty, 0},  // name
-    {1158, 0, 2, kOmitEmpty, 0},  // namespace
-    {1184, 0, 6, kOmitEmpty, 0},  // resourceVersion
+    {1218, 0, 2, kOmitEmpty, 0},  // namespace
+    {1244, 0, 6, kOmitEmpty, 0},  // resourceVersion
     {14, 0, 4, kOmitEmpty, 0},  // uid
-    {1534, 0, 4, kOmitEmpty | kPointer, 0},  // appProtocol
+    {1594, 0, 4, kOmitEmpty | kPointer, 0},  // appProtocol
     {108, 0, 1, kOmitEmpty, 0},  // name
     {268, 1, 2, 0, 0},  // port
     {127, 0, 3, kOmitEmpty, 0},  // protocol
-    {1560, 0, 12, kOmitEmpty, 0},  // action
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1567, 1, 8, kOmitEmpty, 0},  // count
-    {1573, 24, 10, kOmitEmpty, 0},  // eventTime
-    {1583, 2, 6, kOmitEmpty, 0},  // firstTimestamp
-    {1598, 15, 2, 0, 0},  // involvedObject
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {1613, 2, 7, kOmitEmpty, 0},  // lastTimestamp
-    {1627, 0, 4, kOmitEmpty, 0},  // message
-    {999, 11, 1, 0, 0},  // metadata
-    {1635, 0, 3, kOmitEmpty, 0},  // reason
-    {1642, 15, 13, kOmitEmpty | kPointer, 0},  // related
-    {1650, 0, 14, 0, 0},  // reportingComponent
-    {1669, 0, 15, 0, 0},  // reportingInstance
-    {1687, 25, 11, kOmitEmpty | kPointer, 0},  // series
-    {1694, 23, 5, kOmitEmpty, 0},  // source
+    {1620, 0, 12, kOmitEmpty, 0},  // action
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1627, 1, 8, kOmitEmpty, 0},  // count
+    {1633, 24, 10, kOmitEmpty, 0},  // eventTime
+    {1643, 2, 6, kOmitEmpty, 0},  // firstTimestamp
+    {1658, 15, 2, 0, 0},  // involvedObject
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1673, 2, 7, kOmitEmpty, 0},  // lastTimestamp
+    {1687, 0, 4, kOmitEmpty, 0},  // message
+    {1059, 11, 1, 0, 0},  // metadata
+    {1695, 0, 3, kOmitEmpty, 0},  // reason
+    {1702, 15, 13, kOmitEmpty | kPointer, 0},  // related
+    {1710, 0, 14, 0, 0},  // reportingComponent
+    {1729, 0, 15, 0, 0},  // reportingInstance
+    {1747, 25, 11, kOmitEmpty | kPointer, 0},  // series
+    {1754, 23, 5, kOmitEmpty, 0},  // source
     {55, 0, 9, kOmitEmpty, 0},  // type
-    {1721, 0, 1, kOmitEmpty, 0},  // component
-    {1731, 0, 2, kOmitEmpty, 0},  // host
-    {1567, 1, 1, kOmitEmpty, 0},  // count
-    {1756, 24, 2, kOmitEmpty, 0},  // lastObservedTime
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 31, 2, kOmitEmpty, 0},  // spec
-    {1820, 30, 1, 0, 0},  // limits
-    {1850, 28, 4, kOmitEmpty, 0},  // default
-    {1858, 28, 5, kOmitEmpty, 0},  // defaultRequest
-    {1873, 28, 2, kOmitEmpty, 0},  // max
-    {1877, 28, 6, kOmitEmpty, 0},  // maxLimitRequestRatio
-    {1898, 28, 3, kOmitEmpty, 0},  // min
+    {1781, 0, 1, kOmitEmpty, 0},  // component
+    {1791, 0, 2, kOmitEmpty, 0},  // host
+    {1627, 1, 1, kOmitEmpty, 0},  // count
+    {1816, 24, 2, kOmitEmpty, 0},  // lastObservedTime
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 31, 2, kOmitEmpty, 0},  // spec
+    {1880, 30, 1, 0, 0},  // limits
+    {1910, 28, 4, kOmitEmpty, 0},  // default
+    {1918, 28, 5, kOmitEmpty, 0},  // defaultRequest
+    {1933, 28, 2, kOmitEmpty, 0},  // max
+    {1937, 28, 6, kOmitEmpty, 0},  // maxLimitRequestRatio
+    {1958, 28, 3, kOmitEmpty, 0},  // min
     {55, 0, 1, 0, 0},  // type
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 34, 2, kOmitEmpty, 0},  // spec
-    {1920, 37, 3, kOmitEmpty, 0},  // status
-    {1102, 33, 1, kOmitEmpty, 0},  // finalizers
-    {1973, 36, 2, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {1984, 0, 1, kOmitEmpty, 0},  // phase
-    {2017, 2, 4, kOmitEmpty, 0},  // lastTransitionTime
-    {1627, 0, 6, kOmitEmpty, 0},  // message
-    {1635, 0, 5, kOmitEmpty, 0},  // reason
-    {1920, 0, 2, 0, 0},  // status
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 34, 2, kOmitEmpty, 0},  // spec
+    {1980, 37, 3, kOmitEmpty, 0},  // status
+    {1162, 33, 1, kOmitEmpty, 0},  // finalizers
+    {2033, 36, 2, kOmitEmpty | kPatchMerge, 55},  // conditions
+    {2044, 0, 1, kOmitEmpty, 0},  // phase
+    {2077, 2, 4, kOmitEmpty, 0},  // lastTransitionTime
+    {1687, 0, 6, kOmitEmpty, 0},  // message
+    {1695, 0, 5, kOmitEmpty, 0},  // reason
+    {1980, 0, 2, 0, 0},  // status
     {55, 0, 1, 0, 0},  // type
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 43, 2, kOmitEmpty, 0},  // spec
-    {1920, 61, 3, kOmitEmpty, 0},  // status
-    {2066, 42, 6, kOmitEmpty | kPointer, 0},  // configSource
-    {2079, 0, 2, kOmitEmpty, 0},  // externalID
-    {2090, 0, 1, kOmitEmpty, 0},  // podCIDR
-    {2098, 7, 7, kOmitEmpty | kPatchMerge, 0},  // podCIDRs
-    {2107, 0, 3, kOmitEmpty, 0},  // providerID
-    {2118, 40, 5, kOmitEmpty, 0},  // taints
-    {2125, 4, 4, kOmitEmpty, 0},  // unschedulable
-    {2153, 0, 3, 0, 0},  // effect
-    {2160, 0, 1, 0, 0},  // key
-    {2164, 2, 4, kOmitEmpty | kPointer, 0},  // timeAdded
-    {2174, 0, 2, kOmitEmpty, 0},  // value
-    {2205, 41, 2, kOmitEmpty | kPointer, 0},  // configMap
-    {2249, 0, 5, 0, 0},  // kubeletConfigKey
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 43, 2, kOmitEmpty, 0},  // spec
+    {1980, 61, 3, kOmitEmpty, 0},  // status
+    {2126, 42, 6, kOmitEmpty | kPointer, 0},  // configSource
+    {2139, 0, 2, kOmitEmpty, 0},  // externalID
+    {2150, 0, 1, kOmitEmpty, 0},  // podCIDR
+    {2158, 7, 7, kOmitEmpty | kPatchMerge, 0},  // podCIDRs
+    {2167, 0, 3, kOmitEmpty, 0},  // providerID
+    {2178, 40, 5, kOmitEmpty, 0},  // taints
+    {2185, 4, 4, kOmitEmpty, 0},  // unschedulable
+    {2213, 0, 3, 0, 0},  // effect
+    {2220, 0, 1, 0, 0},  // key
+    {2224, 2, 4, kOmitEmpty | kPointer, 0},  // timeAdded
+    {2234, 0, 2, kOmitEmpty, 0},  // value
+    {2265, 41, 2, kOmitEmpty | kPointer, 0},  // configMap
+    {2309, 0, 5, 0, 0},  // kubeletConfigKey
     {108, 0, 2, 0, 0},  // name
-    {1158, 0, 1, 0, 0},  // namespace
-    {1184, 0, 4, kOmitEmpty, 0},  // resourceVersion
+    {1218, 0, 1, 0, 0},  // namespace
+    {1244, 0, 4, kOmitEmpty, 0},  // resourceVersion
     {14, 0, 3, kOmitEmpty, 0},  // uid
-    {1393, 47, 5, kOmitEmpty | kPatchMerge, 55},  // addresses
-    {2285, 28, 2, kOmitEmpty, 0},  // allocatable
-    {2297, 28, 1, kOmitEmpty, 0},  // capacity
-    {1973, 45, 4, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {2306, 56, 11, kOmitEmpty | kPointer, 0},  // config
-    {2313, 49, 6, kOmitEmpty, 0},  // daemonEndpoints
-    {2329, 60, 13, kOmitEmpty | kPointer, 0},  // features
-    {2338, 53, 8, kOmitEmpty, 0},  // images
-    {2345, 51, 7, kOmitEmpty, 0},  // nodeInfo
-    {1984, 0, 3, kOmitEmpty, 0},  // phase
-    {2354, 59, 12, kOmitEmpty, 0},  // runtimeHandlers
-    {2370, 55, 10, kOmitEmpty, 0},  // volumesAttached
-    {2386, 33, 9, kOmitEmpty, 0},  // volumesInUse
-    {2421, 2, 3, kOmitEmpty, 0},  // lastHeartbeatTime
-    {2017, 2, 4, kOmitEmpty, 0},  // lastTransitionTime
-    {1627, 0, 6, kOmitEmpty, 0},  // message
-    {1635, 0, 5, kOmitEmpty, 0},  // reason
-    {1920, 0, 2, 0, 0},  // status
+    {1453, 47, 5, kOmitEmpty | kPatchMerge, 55},  // addresses
+    {2345, 28, 2, kOmitEmpty, 0},  // allocatable
+    {2357, 28, 1, kOmitEmpty, 0},  // capacity
+    {2033, 45, 4, kOmitEmpty | kPatchMerge, 55},  // conditions
+    {2366, 56, 11, kOmitEmpty | kPointer, 0},  // config
+    {2373, 49, 6, kOmitEmpty, 0},  // daemonEndpoints
+    {2389, 60, 13, kOmitEmpty | kPointer, 0},  // features
+    {2398, 53, 8, kOmitEmpty, 0},  // images
+    {2405, 51, 7, kOmitEmpty, 0},  // nodeInfo
+    {2044, 0, 3, kOmitEmpty, 0},  // phase
+    {2414, 59, 12, kOmitEmpty, 0},  // runtimeHandlers
+    {2430, 55, 10, kOmitEmpty, 0},  // volumesAttached
+    {2446, 33, 9, kOmitEmpty, 0},  // volumesInUse
+    {2481, 2, 3, kOmitEmpty, 0},  // lastHeartbeatTime
+    {2077, 2, 4, kOmitEmpty, 0},  // lastTransitionTime
+    {1687, 0, 6, kOmitEmpty, 0},  // message
+    {1695, 0, 5, kOmitEmpty, 0},  // reason
+    {1980, 0, 2, 0, 0},  // status
     {55, 0, 1, 0, 0},  // type
-    {2459, 0, 2, 0, 0},  // address
+    {2519, 0, 2, 0, 0},  // address
     {55, 0, 1, 0, 0},  // type
-    {2495, 48, 1, kOmitEmpty, 0},  // kubeletEndpoint
-    {2534, 1, 1, 0, 0},  // Port
-    {2562, 0, 10, 0, 0},  // architecture
-    {2575, 0, 3, 0, 0},  // bootID
-    {2582, 0, 6, 0, 0},  // containerRuntimeVersion
-    {2606, 0, 4, 0, 0},  // kernelVersion
-    {2620, 0, 8, 0, 0},  // kubeProxyVersion
-    {2637, 0, 7, 0, 0},  // kubeletVersion
-    {2652, 0, 1, 0, 0},  // machineID
-    {2662, 0, 9, 0, 0},  // operatingSystem
-    {2678, 0, 5, 0, 0},  // osImage
-    {2686, 50, 11, kOmitEmpty | kPointer, 0},  // swap
-    {2691, 0, 2, 0, 0},  // systemUUID
-    {2297, 1, 1, kOmitEmpty | kPointer, 0},  // capacity
-    {2748, 33, 1, 0, 0},  // names
-    {2754, 1, 2, kOmitEmpty, 0},  // sizeBytes
+    {2555, 48, 1, kOmitEmpty, 0},  // kubeletEndpoint
+    {2594, 1, 1, 0, 0},  // Port
+    {2622, 0, 10, 0, 0},  // architecture
+    {2635, 0, 3, 0, 0},  // bootID
+    {2642, 0, 6, 0, 0},  // containerRuntimeVersion
+    {2666, 0, 4, 0, 0},  // kernelVersion
+    {2680, 0, 8, 0, 0},  // kubeProxyVersion
+    {2697, 0, 7, 0, 0},  // kubeletVersion
+    {2712, 0, 1, 0, 0},  // machineID
+    {2722, 0, 9, 0, 0},  // operatingSystem
+    {2738, 0, 5, 0, 0},  // osImage
+    {2746, 50, 11, kOmitEmpty | kPointer, 0},  // swap
+    {2751, 0, 2, 0, 0},  // systemUUID
+    {2357, 1, 1, kOmitEmpty | kPointer, 0},  // capacity
+    {2808, 33, 1, 0, 0},  // names
+    {2814, 1, 2, kOmitEmpty, 0},  // sizeBytes
     {150, 0, 2, 0, 0},  // devicePath
     {108, 0, 1, 0, 0},  // name
-    {2812, 42, 2, kOmitEmpty | kPointer, 0},  // active
-    {2819, 42, 1, kOmitEmpty | kPointer, 0},  // assigned
-    {2828, 0, 4, kOmitEmpty, 0},  // error
-    {2834, 42, 3, kOmitEmpty | kPointer, 0},  // lastKnownGood
-    {2329, 57, 2, kOmitEmpty | kPointer, 0},  // features
+    {2872, 42, 2, kOmitEmpty | kPointer, 0},  // active
+    {2879, 42, 1, kOmitEmpty | kPointer, 0},  // assigned
+    {2888, 0, 4, kOmitEmpty, 0},  // error
+    {2894, 42, 3, kOmitEmpty | kPointer, 0},  // lastKnownGood
+    {2389, 57, 2, kOmitEmpty | kPointer, 0},  // features
     {108, 0, 1, 0, 0},  // name
-    {2910, 4, 1, kOmitEmpty | kPointer, 0},  // recursiveReadOnlyMounts
-    {2934, 4, 2, kOmitEmpty | kPointer, 0},  // userNamespaces
-    {2970, 4, 1, kOmitEmpty | kPointer, 0},  // supplementalGroupsPolicy
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 93, 2, kOmitEmpty, 0},  // spec
-    {1920, 94, 3, kOmitEmpty, 0},  // status
+    {2970, 4, 1, kOmitEmpty | kPointer, 0},  // recursiveReadOnlyMounts
+    {2994, 4, 2, kOmitEmpty | kPointer, 0},  // userNamespaces
+    {3030, 4, 1, kOmitEmpty | kPointer, 0},  // supplementalGroupsPolicy
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 93, 2, kOmitEmpty, 0},  // spec
+    {1980, 94, 3, kOmitEmpty, 0},  // status
     {0, 86, 2, 0, 0},  // (inline)
-    {3049, 33, 3, kOmitEmpty, 0},  // accessModes
-    {2297, 28, 1, kOmitEmpty, 0},  // capacity
-    {3061, 15, 4, kOmitEmpty | kPointer, 0},  // claimRef
-    {3070, 33, 7, kOmitEmpty, 0},  // mountOptions
-    {3083, 92, 9, kOmitEmpty | kPointer, 0},  // nodeAffinity
-    {3096, 0, 5, kOmitEmpty, 0},  // persistentVolumeReclaimPolicy
-    {3126, 0, 6, kOmitEmpty, 0},  // storageClassName
-    {3143, 0, 10, kOmitEmpty | kPointer, 0},  // volumeAttributesClassName
-    {3169, 0, 8, kOmitEmpty | kPointer, 0},  // volumeMode
-    {3211, 64, 2, kOmitEmpty | kPointer, 0},  // awsElasticBlockStore
-    {3232, 79, 16, kOmitEmpty | kPointer, 0},  // azureDisk
-    {3242, 76, 13, kOmitEmpty | kPointer, 0},  // azureFile
-    {3252, 72, 9, kOmitEmpty | kPointer, 0},  // cephfs
-    {3259, 71, 8, kOmitEmpty | kPointer, 0},  // cinder
-    {3266, 85, 22, kOmitEmpty | kPointer, 0},  // csi
-    {3270, 73, 10, kOmitEmpty | kPointer, 0},  // fc
-    {3273, 75, 12, kOmitEmpty | kPointer, 0},  // flexVolume
-    {3284, 74, 11, kOmitEmpty | kPointer, 0},  // flocker
-    {3292, 63, 1, kOmitEmpty | kPointer, 0},  // gcePersistentDisk
-    {3310, 66, 4, kOmitEmpty | kPointer, 0},  // glusterfs
-    {3320, 65, 3, kOmitEmpty | kPointer, 0},  // hostPath
-    {3329, 70, 7, kOmitEmpty | kPointer, 0},  // iscsi
-    {3335, 83, 20, kOmitEmpty | kPointer, 0},  // local
-    {3341, 67, 5, kOmitEmpty | kPointer, 0},  // nfs
-    {3345, 80, 17, kOmitEmpty | kPointer, 0},  // photonPersistentDisk
-    {3366, 81, 18, kOmitEmpty | kPointer, 0},  // portworxVolume
-    {3381, 78, 15, kOmitEmpty | kPointer, 0},  // quobyte
-    {3389, 69, 6, kOmitEmpty | kPointer, 0},  // rbd
-    {3393, 82, 19, kOmitEmpty | kPointer, 0},  // scaleIO
-    {3401, 84, 21, kOmitEmpty | kPointer, 0},  // storageos
-    {3411, 77, 14, kOmitEmpty | kPointer, 0},  // vsphereVolume
-    {3463, 0, 2, kOmitEmpty, 0},  // fsType
-    {3470, 1, 3, kOmitEmpty, 0},  // partition
-    {3480, 0, 1, 0, 0},  // pdName
-    {3487, 4, 4, kOmitEmpty, 0},  // readOnly
-    {3463, 0, 2, kOmitEmpty, 0},  // fsType
-    {3470, 1, 3, kOmitEmpty, 0},  // partition
-    {3487, 4, 4, kOmitEmpty, 0},  // readOnly
-    {3537, 0, 1, 0, 0},  // volumeID
-    {3575, 0, 1, 0, 0},  // path
+    {3109, 33, 3, kOmitEmpty, 0},  // accessModes
+    {2357, 28, 1, kOmitEmpty, 0},  // capacity
+    {3121, 15, 4, kOmitEmpty | kPointer, 0},  // claimRef
+    {3130, 33, 7, kOmitEmpty, 0},  // mountOptions
+    {3143, 92, 9, kOmitEmpty | kPointer, 0},  // nodeAffinity
+    {3156, 0, 5, kOmitEmpty, 0},  // persistentVolumeReclaimPolicy
+    {3186, 0, 6, kOmitEmpty, 0},  // storageClassName
+    {3203, 0, 10, kOmitEmpty | kPointer, 0},  // volumeAttributesClassName
+    {3229, 0, 8, kOmitEmpty | kPointer, 0},  // volumeMode
+    {3271, 64, 2, kOmitEmpty | kPointer, 0},  // awsElasticBlockStore
+    {3292, 79, 16, kOmitEmpty | kPointer, 0},  // azureDisk
+    {3302, 76, 13, kOmitEmpty | kPointer, 0},  // azureFile
+    {3312, 72, 9, kOmitEmpty | kPointer, 0},  // cephfs
+    {3319, 71, 8, kOmitEmpty | kPointer, 0},  // cinder
+    {3326, 85, 22, kOmitEmpty | kPointer, 0},  // csi
+    {3330, 73, 10, kOmitEmpty | kPointer, 0},  // fc
+    {3333, 75, 12, kOmitEmpty | kPointer, 0},  // flexVolume
+    {3344, 74, 11, kOmitEmpty | kPointer, 0},  // flocker
+    {3352, 63, 1, kOmitEmpty | kPointer, 0},  // gcePersistentDisk
+    {3370, 66, 4, kOmitEmpty | kPointer, 0},  // glusterfs
+    {3380, 65, 3, kOmitEmpty | kPointer, 0},  // hostPath
+    {3389, 70, 7, kOmitEmpty | kPointer, 0},  // iscsi
+    {3395, 83, 20, kOmitEmpty | kPointer, 0},  // local
+    {3401, 67, 5, kOmitEmpty | kPointer, 0},  // nfs
+    {3405, 80, 17, kOmitEmpty | kPointer, 0},  // photonPersistentDisk
+    {3426, 81, 18, kOmitEmpty | kPointer, 0},  // portworxVolume
+    {3441, 78, 15, kOmitEmpty | kPointer, 0},  // quobyte
+    {3449, 69, 6, kOmitEmpty | kPointer, 0},  // rbd
+    {3453, 82, 19, kOmitEmpty | kPointer, 0},  // scaleIO
+    {3461, 84, 21, kOmitEmpty | kPointer, 0},  // storageos
+    {3471, 77, 14, kOmitEmpty | kPointer, 0},  // vsphereVolume
+    {3523, 0, 2, kOmitEmpty, 0},  // fsType
+    {3530, 1, 3, kOmitEmpty, 0},  // partition
+    {3540, 0, 1, 0, 0},  // pdName
+    {3547, 4, 4, kOmitEmpty, 0},  // readOnly
+    {3523, 0, 2, kOmitEmpty, 0},  // fsType
+    {3530, 1, 3, kOmitEmpty, 0},  // partition
+    {3547, 4, 4, kOmitEmpty, 0},  // readOnly
+    {3597, 0, 1, 0, 0},  // volumeID
+    {3635, 0, 1, 0, 0},  // path
     {55, 0, 2, kOmitEmpty | kPointer, 0},  // type
-    {3620, 0, 1, 0, 0},  // endpoints
-    {3630, 0, 4, kOmitEmpty | kPointer, 0},  // endpointsNamespace
-    {3575, 0, 2, 0, 0},  // path
-    {3487, 4, 3, kOmitEmpty, 0},  // readOnly
-    {3575, 0, 2, 0, 0},  // path
-    {3487, 4, 3, kOmitEmpty, 0},  // readOnly
-    {3673, 0, 1, 0, 0},  // server
-    {3463, 0, 3, kOmitEmpty, 0},  // fsType
-    {3714, 0, 2, 0, 0},  // image
-    {3720, 0, 6, kOmitEmpty, 0},  // keyring
-    {3728, 33, 1, 0, 0},  // monitors
-    {3737, 0, 4, kOmitEmpty, 0},  // pool
-    {3487, 4, 8, kOmitEmpty, 0},  // readOnly
-    {3742, 68, 7, kOmitEmpty | kPointer, 0},  // secretRef
-    {3752, 0, 5, kOmitEmpty, 0},  // user
+    {3680, 0, 1, 0, 0},  // endpoints
+    {3690, 0, 4, kOmitEmpty | kPointer, 0},  // endpointsNamespace
+    {3635, 0, 2, 0, 0},  // path
+    {3547, 4, 3, kOmitEmpty, 0},  // readOnly
+    {3635, 0, 2, 0, 0},  // path
+    {3547, 4, 3, kOmitEmpty, 0},  // readOnly
+    {3733, 0, 1, 0, 0},  // server
+    {3523, 0, 3, kOmitEmpty, 0},  // fsType
+    {3774, 0, 2, 0, 0},  // image
+    {3780, 0, 6, kOmitEmpty, 0},  // keyring
+    {3788, 33, 1, 0, 0},  // monitors
+    {3797, 0, 4, kOmitEmpty, 0},  // pool
+    {3547, 4, 8, kOmitEmpty, 0},  // readOnly
+    {3802, 68, 7, kOmitEmpty | kPointer, 0},  // secretRef
+    {3812, 0, 5, kOmitEmpty, 0},  // user
     {108, 0, 1, kOmitEmpty, 0},  // name
-    {1158, 0, 2, kOmitEmpty, 0},  // namespace
-    {3817, 4, 8, kOmitEmpty, 0},  // chapAuthDiscovery
-    {3835, 4, 11, kOmitEmpty, 0},  // chapAuthSession
-    {3463, 0, 5, kOmitEmpty, 0},  // fsType
-    {3851, 0, 12, kOmitEmpty | kPointer, 0},  // initiatorName
-    {3865, 0, 2, 0, 0},  // iqn
-    {3869, 0, 4, kOmitEmpty, 0},  // iscsiInterface
-    {3884, 1, 3, 0, 0},  // lun
-    {3888, 33, 7, kOmitEmpty, 0},  // portals
-    {3487, 4, 6, kOmitEmpty, 0},  // readOnly
-    {3742, 68, 10, kOmitEmpty | kPointer, 0},  // secretRef
-    {3896, 0, 1, 0, 0},  // targetPortal
-    {3463, 0, 2, kOmitEmpty, 0},  // fsType
-    {3487, 4, 3, kOmitEmpty, 0},  // readOnly
-    {3742, 68, 4, kOmitEmpty | kPointer, 0},  // secretRef
-    {3537, 0, 1, 0, 0},  // volumeID
-    {3728, 33, 1, 0, 0},  // monitors
-    {3575, 0, 2, kOmitEmpty, 0},  // path
-    {3487, 4, 6, kOmitEmpty, 0},  // readOnly
-    {3983, 0, 4, kOmitEmpty, 0},  // secretFile
-    {3742, 68, 5, kOmitEmpty | kPointer, 0},  // secretRef
-    {3752, 0, 3, kOmitEmpty, 0},  // user
-    {3463, 0, 3, kOmitEmpty, 0},  // fsType
-    {3884, 1, 2, kOmitEmpty | kPointer, 0},  // lun
-    {3487, 4, 4, kOmitEmpty, 0},  // readOnly
-    {4017, 33, 1, kOmitEmpty, 0},  // targetWWNs
-    {4028, 33, 5, kOmitEmpty, 0},  // wwids
-    {4062, 0, 1, kOmitEmpty, 0},  // datasetName
-    {4074, 0, 2, kOmitEmpty, 0},  // datasetUUID
-    {4121, 0, 1, 0, 0},  // driver
-    {3463, 0, 2, kOmitEmpty, 0},  // fsType
-    {4128, 3, 5, kOmitEmpty, 0},  // options
-    {3487, 4, 4, kOmitEmpty, 0},  // readOnly
-    {3742, 68, 3, kOmitEmpty | kPointer, 0},  // secretRef
-    {3487, 4, 3, kOmitEmpty, 0},  // readOnly
-    {4176, 0, 1, 0, 0},  // secretName
-    {4187, 0, 4, kPointer, 0},  // secretNamespace
-    {4203, 0, 2, 0, 0},  // shareName
-    {3463, 0, 2, kOmitEmpty, 0},  // fsType
-    {4252, 0, 4, kOmitEmpty, 0},  // storagePolicyID
-    {4268, 0, 3, kOmitEmpty, 0},  // storagePolicyName
-    {4286, 0, 1, 0, 0},  // volumePath
-    {4325, 0, 5, kOmitEmpty, 0},  // group
-    {3487, 4, 3, kOmitEmpty, 0},  // readOnly
-    {4331, 0, 1, 0, 0},  // registry
-    {4340, 0, 6, kOmitEmpty, 0},  // tenant
-    {3752, 0, 4, kOmitEmpty, 0},  // user
-    {4347, 0, 2, 0, 0},  // volume
-    {4384, 0, 3, kOmitEmpty | kPointer, 0},  // cachingMode
-    {4396, 0, 1, 0, 0},  // diskName
-    {4405, 0, 2, 0, 0},  // diskURI
-    {3463, 0, 4, kOmitEmpty | kPointer, 0},  // fsType
-    {994, 0, 6, kOmitEmpty | kPointer, 0},  // kind
-    {3487, 4, 5, kOmitEmpty | kPointer, 0},  // readOnly
-    {3463, 0, 2, kOmitEmpty, 0},  // fsType
-    {4454, 0, 1, 0, 0},  // pdID
-    {3463, 0, 2, kOmitEmpty, 0},  // fsType
-    {3487, 4, 3, kOmitEmpty, 0},  // readOnly
-    {3537, 0, 1, 0, 0},  // volumeID
-    {3463, 0, 9, kOmitEmpty, 0},  // fsType
-    {4526, 0, 1, 0, 0},  // gateway
-    {4534, 0, 5, kOmitEmpty, 0},  // protectionDomain
-    {3487, 4, 10, kOmitEmpty, 0},  // readOnly
-    {3742, 68, 3, kPointer, 0},  // secretRef
-    {4551, 4, 4, kOmitEmpty, 0},  // sslEnabled
-    {4562, 0, 7, kOmitEmpty, 0},  // storageMode
-    {4574, 0, 6, kOmitEmpty, 0},  // storagePool
-    {4586, 0, 2, 0, 0},  // system
-    {4593, 0, 8, kOmitEmpty, 0},  // volumeName
-    {3463, 0, 2, kOmitEmpty | kPointer, 0},  // fsType
-    {3575, 0, 1, 0, 0},  // path
-    {3463, 0, 3, kOmitEmpty, 0},  // fsType
-    {3487, 4, 4, kOmitEmpty, 0},  // readOnly
-    {3742, 15, 5, kOmitEmpty | kPointer, 0},  // secretRef
-    {4593, 0, 1, kOmitEmpty, 0},  // volumeName
-    {4670, 0, 2, kOmitEmpty, 0},  // volumeNamespace
-    {4720, 68, 9, kOmitEmpty | kPointer, 0},  // controllerExpandSecretRef
-    {4746, 68, 6, kOmitEmpty | kPointer, 0},  // controllerPublishSecretRef
-    {4121, 0, 1, 0, 0},  // driver
-    {3463, 0, 4, kOmitEmpty, 0},  // fsType
-    {4773, 68, 10, kOmitEmpty | kPointer, 0},  // nodeExpandSecretRef
-    {4793, 68, 8, kOmitEmpty | kPointer, 0},  // nodePublishSecretRef
-    {4814, 68, 7, kOmitEmpty | kPointer, 0},  // nodeStageSecretRef
-    {3487, 4, 3, kOmitEmpty, 0},  // readOnly
-    {4833, 3, 5, kOmitEmpty, 0},  // volumeAttributes
-    {4850, 0, 2, 0, 0},  // volumeHandle
-    {4890, 91, 1, kOmitEmpty | kPointer, 0},  // required
-    {4920, 90, 1, 0, 0},  // nodeSelectorTerms
-    {4963, 88, 1, kOmitEmpty, 0},  // matchExpressions
-    {4980, 88, 2, kOmitEmpty, 0},  // matchFields
-    {2160, 0, 1, 0, 0},  // key
-    {5024, 0, 2, 0, 0},  // operator
-    {5033, 33, 3, kOmitEmpty, 0},  // values
-    {5071, 2, 4, kOmitEmpty | kPointer, 0},  // lastPhaseTransitionTime
-    {1627, 0, 2, kOmitEmpty, 0},  // message
-    {1984, 0, 1, kOmitEmpty, 0},  // phase
-    {1635, 0, 3, kOmitEmpty, 0},  // reason
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 102, 2, kOmitEmpty, 0},  // spec
-    {1920, 106, 3, kOmitEmpty, 0},  // status
-    {3049, 33, 1, kOmitEmpty, 0},  // accessModes
-    {5159, 100, 7, kOmitEmpty | kPointer, 0},  // dataSource
-    {5170, 101, 8, kOmitEmpty | kPointer, 0},  // dataSourceRef
-    {5184, 99, 2, kOmitEmpty, 0},  // resources
-    {5194, 98, 4, kOmitEmpty | kPointer, 0},  // selector
-    {3126, 0, 5, kOmitEmpty | kPointer, 0},  // storageClassName
-    {3143, 0, 9, kOmitEmpty | kPointer, 0},  // volumeAttributesClassName
-    {3169, 0, 6, kOmitEmpty | kPointer, 0},  // volumeMode
-    {4593, 0, 3, kOmitEmpty, 0},  // volumeName
-    {4963, 97, 2, kOmitEmpty, 0},  // matchExpressions
-    {5225, 3, 1, kOmitEmpty, 0},  // matchLabels
-    {2160, 0, 1, 0, 0},  // key
-    {5024, 0, 2, 0, 0},  // operator
-    {5033, 33, 3, kOmitEmpty, 0},  // values
-    {1820, 28, 1, kOmitEmpty, 0},  // limits
-    {5305, 28, 2, kOmitEmpty, 0},  // requests
-    {5348, 0, 1, kPointer, 0},  // apiGroup
-    {994, 0, 2, 0, 0},  // kind
+    {1218, 0, 2, kOmitEmpty, 0},  // namespace
+    {3877, 4, 8, kOmitEmpty, 0},  // chapAuthDiscovery
+    {3895, 4, 11, kOmitEmpty, 0},  // chapAuthSession
+    {3523, 0, 5, kOmitEmpty, 0},  // fsType
+    {3911, 0, 12, kOmitEmpty | kPointer, 0},  // initiatorName
+    {3925, 0, 2, 0, 0},  // iqn
+    {3929, 0, 4, kOmitEmpty, 0},  // iscsiInterface
+    {3944, 1, 3, 0, 0},  // lun
+    {3948, 33, 7, kOmitEmpty, 0},  // portals
+    {3547, 4, 6, kOmitEmpty, 0},  // readOnly
+    {3802, 68, 10, kOmitEmpty | kPointer, 0},  // secretRef
+    {3956, 0, 1, 0, 0},  // targetPortal
+    {3523, 0, 2, kOmitEmpty, 0},  // fsType
+    {3547, 4, 3, kOmitEmpty, 0},  // readOnly
+    {3802, 68, 4, kOmitEmpty | kPointer, 0},  // secretRef
+    {3597, 0, 1, 0, 0},  // volumeID
+    {3788, 33, 1, 0, 0},  // monitors
+    {3635, 0, 2, kOmitEmpty, 0},  // path
+    {3547, 4, 6, kOmitEmpty, 0},  // readOnly
+    {4043, 0, 4, kOmitEmpty, 0},  // secretFile
+    {3802, 68, 5, kOmitEmpty | kPointer, 0},  // secretRef
+    {3812, 0, 3, kOmitEmpty, 0},  // user
+    {3523, 0, 3, kOmitEmpty, 0},  // fsType
+    {3944, 1, 2, kOmitEmpty | kPointer, 0},  // lun
+    {3547, 4, 4, kOmitEmpty, 0},  // readOnly
+    {4077, 33, 1, kOmitEmpty, 0},  // targetWWNs
+    {4088, 33, 5, kOmitEmpty, 0},  // wwids
+    {4122, 0, 1, kOmitEmpty, 0},  // datasetName
+    {4134, 0, 2, kOmitEmpty, 0},  // datasetUUID
+    {4181, 0, 1, 0, 0},  // driver
+    {3523, 0, 2, kOmitEmpty, 0},  // fsType
+    {4188, 3, 5, kOmitEmpty, 0},  // options
+    {3547, 4, 4, kOmitEmpty, 0},  // readOnly
+    {3802, 68, 3, kOmitEmpty | kPointer, 0},  // secretRef
+    {3547, 4, 3, kOmitEmpty, 0},  // readOnly
+    {4236, 0, 1, 0, 0},  // secretName
+    {4247, 0, 4, kPointer, 0},  // secretNamespace
+    {4263, 0, 2, 0, 0},  // shareName
+    {3523, 0, 2, kOmitEmpty, 0},  // fsType
+    {4312, 0, 4, kOmitEmpty, 0},  // storagePolicyID
+    {4328, 0, 3, kOmitEmpty, 0},  // storagePolicyName
+    {4346, 0, 1, 0, 0},  // volumePath
+    {4385, 0, 5, kOmitEmpty, 0},  // group
+    {3547, 4, 3, kOmitEmpty, 0},  // readOnly
+    {4391, 0, 1, 0, 0},  // registry
+    {4400, 0, 6, kOmitEmpty, 0},  // tenant
+    {3812, 0, 4, kOmitEmpty, 0},  // user
+    {4407, 0, 2, 0, 0},  // volume
+    {4444, 0, 3, kOmitEmpty | kPointer, 0},  // cachingMode
+    {4456, 0, 1, 0, 0},  // diskName
+    {4465, 0, 2, 0, 0},  // diskURI
+    {3523, 0, 4, kOmitEmpty | kPointer, 0},  // fsType
+    {1054, 0, 6, kOmitEmpty | kPointer, 0},  // kind
+    {3547, 4, 5, kOmitEmpty | kPointer, 0},  // readOnly
+    {3523, 0, 2, kOmitEmpty, 0},  // fsType
+    {4514, 0, 1, 0, 0},  // pdID
+    {3523, 0, 2, kOmitEmpty, 0},  // fsType
+    {3547, 4, 3, kOmitEmpty, 0},  // readOnly
+    {3597, 0, 1, 0, 0},  // volumeID
+    {3523, 0, 9, kOmitEmpty, 0},  // fsType
+    {4586, 0, 1, 0, 0},  // gateway
+    {4594, 0, 5, kOmitEmpty, 0},  // protectionDomain
+    {3547, 4, 10, kOmitEmpty, 0},  // readOnly
+    {3802, 68, 3, kPointer, 0},  // secretRef
+    {4611, 4, 4, kOmitEmpty, 0},  // sslEnabled
+    {4622, 0, 7, kOmitEmpty, 0},  // storageMode
+    {4634, 0, 6, kOmitEmpty, 0},  // storagePool
+    {4646, 0, 2, 0, 0},  // system
+    {4653, 0, 8, kOmitEmpty, 0},  // volumeName
+    {3523, 0, 2, kOmitEmpty | kPointer, 0},  // fsType
+    {3635, 0, 1, 0, 0},  // path
+    {3523, 0, 3, kOmitEmpty, 0},  // fsType
+    {3547, 4, 4, kOmitEmpty, 0},  // readOnly
+    {3802, 15, 5, kOmitEmpty | kPointer, 0},  // secretRef
+    {4653, 0, 1, kOmitEmpty, 0},  // volumeName
+    {4730, 0, 2, kOmitEmpty, 0},  // volumeNamespace
+    {4780, 68, 9, kOmitEmpty | kPointer, 0},  // controllerExpandSecretRef
+    {4806, 68, 6, kOmitEmpty | kPointer, 0},  // controllerPublishSecretRef
+    {4181, 0, 1, 0, 0},  // driver
+    {3523, 0, 4, kOmitEmpty, 0},  // fsType
+    {4833, 68, 10, kOmitEmpty | kPointer, 0},  // nodeExpandSecretRef
+    {4853, 68, 8, kOmitEmpty | kPointer, 0},  // nodePublishSecretRef
+    {4874, 68, 7, kOmitEmpty | kPointer, 0},  // nodeStageSecretRef
+    {3547, 4, 3, kOmitEmpty, 0},  // readOnly
+    {4893, 3, 5, kOmitEmpty, 0},  // volumeAttributes
+    {4910, 0, 2, 0, 0},  // volumeHandle
+    {4950, 91, 1, kOmitEmpty | kPointer, 0},  // required
+    {4980, 90, 1, 0, 0},  // nodeSelectorTerms
+    {5023, 88, 1, kOmitEmpty, 0},  // matchExpressions
+    {5040, 88, 2, kOmitEmpty, 0},  // matchFields
+    {2220, 0, 1, 0, 0},  // key
+    {5084, 0, 2, 0, 0},  // operator
+    {5093, 33, 3, kOmitEmpty, 0},  // values
+    {5131, 2, 4, kOmitEmpty | kPointer, 0},  // lastPhaseTransitionTime
+    {1687, 0, 2, kOmitEmpty, 0},  // message
+    {2044, 0, 1, kOmitEmpty, 0},  // phase
+    {1695, 0, 3, kOmitEmpty, 0},  // reason
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 102, 2, kOmitEmpty, 0},  // spec
+    {1980, 106, 3, kOmitEmpty, 0},  // status
+    {3109, 33, 1, kOmitEmpty, 0},  // accessModes
+    {5219, 100, 7, kOmitEmpty | kPointer, 0},  // dataSource
+    {5230, 101, 8, kOmitEmpty | kPointer, 0},  // dataSourceRef
+    {5244, 99, 2, kOmitEmpty, 0},  // resources
+    {5254, 98, 4, kOmitEmpty | kPointer, 0},  // selector
+    {3186, 0, 5, kOmitEmpty | kPointer, 0},  // storageClassName
+    {3203, 0, 9, kOmitEmpty | kPointer, 0},  // volumeAttributesClassName
+    {3229, 0, 6, kOmitEmpty | kPointer, 0},  // volumeMode
+    {4653, 0, 3, kOmitEmpty, 0},  // volumeName
+    {5023, 97, 2, kOmitEmpty, 0},  // matchExpressions
+    {5285, 3, 1, kOmitEmpty, 0},  // matchLabels
+    {2220, 0, 1, 0, 0},  // key
+    {5084, 0, 2, 0, 0},  // operator
+    {5093, 33, 3, kOmitEmpty, 0},  // values
+    {1880, 28, 1, kOmitEmpty, 0},  // limits
+    {5365, 28, 2, kOmitEmpty, 0},  // requests
+    {5408, 0, 1, kPointer, 0},  // apiGroup
+    {1054, 0, 2, 0, 0},  // kind
     {108, 0, 3, 0, 0},  // name
-    {5348, 0, 1, kPointer, 0},  // apiGroup
-    {994, 0, 2, 0, 0},  // kind
+    {5408, 0, 1, kPointer, 0},  // apiGroup
+    {1054, 0, 2, 0, 0},  // kind
     {108, 0, 3, 0, 0},  // name
-    {1158, 0, 4, kOmitEmpty | kPointer, 0},  // namespace
-    {3049, 33, 2, kOmitEmpty, 0},  // accessModes
-    {5422, 3, 7, kOmitEmpty, 0},  // allocatedResourceStatuses
-    {5448, 28, 5, kOmitEmpty, 0},  // allocatedResources
-    {2297, 28, 3, kOmitEmpty, 0},  // capacity
-    {1973, 104, 4, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {5467, 0, 8, kOmitEmpty | kPointer, 0},  // currentVolumeAttributesClassName
-    {5500, 105, 9, kOmitEmpty | kPointer, 0},  // modifyVolumeStatus
-    {1984, 0, 1, kOmitEmpty, 0},  // phase
-    {5558, 2, 3, kOmitEmpty, 0},  // lastProbeTime
-    {2017, 2, 4, kOmitEmpty, 0},  // lastTransitionTime
-    {1627, 0, 6, kOmitEmpty, 0},  // message
-    {1635, 0, 5, kOmitEmpty, 0},  // reason
-    {1920, 0, 2, 0, 0},  // status
+    {1218, 0, 4, kOmitEmpty | kPointer, 0},  // namespace
+    {3109, 33, 2, kOmitEmpty, 0},  // accessModes
+    {5482, 3, 7, kOmitEmpty, 0},  // allocatedResourceStatuses
+    {5508, 28, 5, kOmitEmpty, 0},  // allocatedResources
+    {2357, 28, 3, kOmitEmpty, 0},  // capacity
+    {2033, 104, 4, kOmitEmpty | kPatchMerge, 55},  // conditions
+    {5527, 0, 8, kOmitEmpty | kPointer, 0},  // currentVolumeAttributesClassName
+    {5560, 105, 9, kOmitEmpty | kPointer, 0},  // modifyVolumeStatus
+    {2044, 0, 1, kOmitEmpty, 0},  // phase
+    {5618, 2, 3, kOmitEmpty, 0},  // lastProbeTime
+    {2077, 2, 4, kOmitEmpty, 0},  // lastTransitionTime
+    {1687, 0, 6, kOmitEmpty, 0},  // message
+    {1695, 0, 5, kOmitEmpty, 0},  // reason
+    {1980, 0, 2, 0, 0},  // status
     {55, 0, 1, 0, 0},  // type
-    {1920, 0, 2, 0, 0},  // status
-    {5599, 0, 1, kOmitEmpty, 0},  // targetVolumeAttributesClassName
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 233, 2, kOmitEmpty, 0},  // spec
-    {1920, 259, 3, kOmitEmpty, 0},  // status
-    {5659, 1, 5, kOmitEmpty | kPointer, 0},  // activeDeadlineSeconds
-    {5681, 216, 18, kOmitEmpty | kPointer, 0},  // affinity
-    {5690, 4, 21, kOmitEmpty | kPointer, 0},  // automountServiceAccountToken
-    {5719, 197, 2, kPatchMerge, 108},  // containers
-    {5730, 223, 26, kOmitEmpty | kPointer, 0},  // dnsConfig
-    {5740, 0, 6, kOmitEmpty, 0},  // dnsPolicy
-    {5750, 4, 30, kOmitEmpty | kPointer, 0},  // enableServiceLinks
-    {5769, 200, 34, kOmitEmpty | kPatchMerge, 108},  // ephemeralContainers
-    {5789, 220, 23, kOmitEmpty | kPatchMerge, 161},  // hostAliases
-    {5801, 4, 13, kOmitEmpty, 0},  // hostIPC
-    {5809, 4, 11, kOmitEmpty, 0},  // hostNetwork
-    {5821, 4, 12, kOmitEmpty, 0},  // hostPID
-    {5829, 4, 37, kOmitEmpty | kPointer, 0},  // hostUsers
-    {1451, 0, 16, kOmitEmpty, 0},  // hostname
-    {5839, 0, 41, kOmitEmpty | kPointer, 0},  // hostnameOverride
-    {5856, 206, 15, kOmitEmpty | kPatchMerge, 108},  // imagePullSecrets
-    {5873, 197, 20, kOmitEmpty | kPatchMerge, 108},  // initContainers
-    {1460, 0, 10, kOmitEmpty, 0},  // nodeName
-    {5888, 201, 7, kOmitEmpty, 0},  // nodeSelector
-    {5901, 228, 36, kOmitEmpty | kPointer, 0},  // os
-    {5904, 28, 32, kOmitEmpty, 0},  // overhead
-    {5913, 0, 31, kOmitEmpty | kPointer, 0},  // preemptionPolicy
-    {5930, 1, 25, kOmitEmpty | kPointer, 0},  // priority
-    {5939, 0, 24, kOmitEmpty, 0},  // priorityClassName
-    {5957, 225, 28, kOmitEmpty, 0},  // readinessGates
-    {5972, 232, 39, kOmitEmpty | kPatchMerge | kPatchRetainKeys, 108},  // resourceClaims
-    {5184, 167, 40, kOmitEmpty | kPointer, 0},  // resources
-    {5987, 0, 3, kOmitEmpty, 0},  // restartPolicy
-    {6001, 0, 29, kOmitEmpty | kPointer, 0},  // runtimeClassName
-    {6018, 0, 19, kOmitEmpty, 0},  // schedulerName
-    {6032, 230, 38, kOmitEmpty | kPatchMerge, 108},  // schedulingGates
-    {6048, 205, 14, kOmitEmpty | kPointer, 0},  // securityContext
-    {6064, 0, 9, kOmitEmpty, 0},  // serviceAccount
-    {6079, 0, 8, kOmitEmpty, 0},  // serviceAccountName
-    {6098, 4, 35, kOmitEmpty | kPointer, 0},  // setHostnameAsFQDN
-    {6116, 4, 27, kOmitEmpty | kPointer, 0},  // shareProcessNamespace
-    {6138, 0, 17, kOmitEmpty, 0},  // subdomain
-    {6148, 1, 4, kOmitEmpty | kPointer, 0},  // terminationGracePeriodSeconds
-    {6178, 218, 22, kOmitEmpty, 0},  // tolerations
-    {6190, 227, 33, kOmitEmpty | kPatchMerge, 164},  // topologySpreadConstraints
-    {6216, 148, 1, kOmitEmpty | kPatchMerge | kPatchRetainKeys, 108},  // volumes
+    {1980, 0, 2, 0, 0},  // status
+    {5659, 0, 1, kOmitEmpty, 0},  // targetVolumeAttributesClassName
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 233, 2, kOmitEmpty, 0},  // spec
+    {1980, 259, 3, kOmitEmpty, 0},  // status
+    {5719, 1, 5, kOmitEmpty | kPointer, 0},  // activeDeadlineSeconds
+    {5741, 216, 18, kOmitEmpty | kPointer, 0},  // affinity
+    {5750, 4, 21, kOmitEmpty | kPointer, 0},  // automountServiceAccountToken
+    {5779, 197, 2, kPatchMerge, 108},  // containers
+    {5790, 223, 26, kOmitEmpty | kPointer, 0},  // dnsConfig
+    {5800, 0, 6, kOmitEmpty, 0},  // dnsPolicy
+    {5810, 4, 30, kOmitEmpty | kPointer, 0},  // enableServiceLinks
+    {5829, 200, 34, kOmitEmpty | kPatchMerge, 108},  // ephemeralContainers
+    {5849, 220, 23, kOmitEmpty | kPatchMerge, 161},  // hostAliases
+    {5861, 4, 13, kOmitEmpty, 0},  // hostIPC
+    {5869, 4, 11, kOmitEmpty, 0},  // hostNetwork
+    {5881, 4, 12, kOmitEmpty, 0},  // hostPID
+    {5889, 4, 37, kOmitEmpty | kPointer, 0},  // hostUsers
+    {1511, 0, 16, kOmitEmpty, 0},  // hostname
+    {5899, 0, 41, kOmitEmpty | kPointer, 0},  // hostnameOverride
+    {5916, 206, 15, kOmitEmpty | kPatchMerge, 108},  // imagePullSecrets
+    {5933, 197, 20, kOmitEmpty | kPatchMerge, 108},  // initContainers
+    {1520, 0, 10, kOmitEmpty, 0},  // nodeName
+    {5948, 201, 7, kOmitEmpty, 0},  // nodeSelector
+    {5961, 228, 36, kOmitEmpty | kPointer, 0},  // os
+    {5964, 28, 32, kOmitEmpty, 0},  // overhead
+    {5973, 0, 31, kOmitEmpty | kPointer, 0},  // preemptionPolicy
+    {5990, 1, 25, kOmitEmpty | kPointer, 0},  // priority
+    {5999, 0, 24, kOmitEmpty, 0},  // priorityClassName
+    {6017, 225, 28, kOmitEmpty, 0},  // readinessGates
+    {6032, 232, 39, kOmitEmpty | kPatchMerge | kPatchRetainKeys, 108},  // resourceClaims
+    {5244, 167, 40, kOmitEmpty | kPointer, 0},  // resources
+    {6047, 0, 3, kOmitEmpty, 0},  // restartPolicy
+    {6061, 0, 29, kOmitEmpty | kPointer, 0},  // runtimeClassName
+    {6078, 0, 19, kOmitEmpty, 0},  // schedulerName
+    {6092, 230, 38, kOmitEmpty | kPatchMerge, 108},  // schedulingGates
+    {6108, 205, 14, kOmitEmpty | kPointer, 0},  // securityContext
+    {6124, 0, 9, kOmitEmpty, 0},  // serviceAccount
+    {6139, 0, 8, kOmitEmpty, 0},  // serviceAccountName
+    {6158, 4, 35, kOmitEmpty | kPointer, 0},  // setHostnameAsFQDN
+    {6176, 4, 27, kOmitEmpty | kPointer, 0},  // shareProcessNamespace
+    {6198, 0, 17, kOmitEmpty, 0},  // subdomain
+    {6208, 1, 4, kOmitEmpty | kPointer, 0},  // terminationGracePeriodSeconds
+    {6238, 218, 22, kOmitEmpty, 0},  // tolerations
+    {6250, 227, 33, kOmitEmpty | kPatchMerge, 164},  // topologySpreadConstraints
+    {6276, 148, 1, kOmitEmpty | kPatchMerge | kPatchRetainKeys, 108},  // volumes
     {0, 146, 2, 0, 0},  // (inline)
     {108, 0, 1, 0, 0},  // name
-    {3211, 64, 4, kOmitEmpty | kPointer, 0},  // awsElasticBlockStore
-    {3232, 79, 22, kOmitEmpty | kPointer, 0},  // azureDisk
-    {3242, 126, 18, kOmitEmpty | kPointer, 0},  // azureFile
-    {3252, 120, 14, kOmitEmpty | kPointer, 0},  // cephfs
-    {3259, 119, 13, kOmitEmpty | kPointer, 0},  // cinder
-    {2205, 128, 19, kOmitEmpty | kPointer, 0},  // configMap
-    {3266, 142, 28, kOmitEmpty | kPointer, 0},  // csi
-    {6260, 125, 16, kOmitEmpty | kPointer, 0},  // downwardAPI
-    {6272, 108, 2, kOmitEmpty | kPointer, 0},  // emptyDir
-    {6281, 144, 29, kOmitEmpty | kPointer, 0},  // ephemeral
-    {3270, 73, 17, kOmitEmpty | kPointer, 0},  // fc
-    {3273, 118, 12, kOmitEmpty | kPointer, 0},  // flexVolume
-    {3284, 74, 15, kOmitEmpty | kPointer, 0},  // flocker
-    {3292, 63, 3, kOmitEmpty | kPointer, 0},  // gcePersistentDisk
-    {6291, 109, 5, kOmitEmpty | kPointer, 0},  // gitRepo
-    {3310, 115, 9, kOmitEmpty | kPointer, 0},  // glusterfs
-    {3320, 65, 1, kOmitEmpty | kPointer, 0},  // hostPath
-    {3714, 145, 30, kOmitEmpty | kPointer, 0},  // image
-    {3329, 114, 8, kOmitEmpty | kPointer, 0},  // iscsi
-    {3341, 67, 7, kOmitEmpty | kPointer, 0},  // nfs
-    {6299, 116, 10, kOmitEmpty | kPointer, 0},  // persistentVolumeClaim
-    {3345, 80, 23, kOmitEmpty | kPointer, 0},  // photonPersistentDisk
-    {3366, 81, 24, kOmitEmpty | kPointer, 0},  // portworxVolume
-    {6321, 139, 26, kOmitEmpty | kPointer, 0},  // projected
-    {3381, 78, 21, kOmitEmpty | kPointer, 0},  // quobyte
-    {3389, 117, 11, kOmitEmpty | kPointer, 0},  // rbd
-    {3393, 140, 25, kOmitEmpty | kPointer, 0},  // scaleIO
-    {6331, 112, 6, kOmitEmpty | kPointer, 0},  // secret
-    {3401, 141, 27, kOmitEmpty | kPointer, 0},  // storageos
-    {3411, 77, 20, kOmitEmpty | kPointer, 0},  // vsphereVolume
-    {6367, 0, 1, kOmitEmpty, 0},  // medium
-    {6374, 27, 2, kOmitEmpty | kPointer, 0},  // sizeLimit
-    {6412, 0, 3, kOmitEmpty, 0},  // directory
-    {6422, 0, 1, 0, 0},  // repository
-    {6433, 0, 2, kOmitEmpty, 0},  // revision
-    {6469, 1, 3, kOmitEmpty | kPointer, 0},  // defaultMode
-    {6481, 111, 2, kOmitEmpty, 0},  // items
-    {6487, 4, 4, kOmitEmpty | kPointer, 0},  // optional
-    {4176, 0, 1, kOmitEmpty, 0},  // secretName
-    {2160, 0, 1, 0, 0},  // key
-    {6514, 1, 3, kOmitEmpty | kPointer, 0},  // mode
-    {3575, 0, 2, 0, 0},  // path
-    {3817, 4, 8, kOmitEmpty, 0},  // chapAuthDiscovery
-    {3835, 4, 11, kOmitEmpty, 0},  // chapAuthSession
-    {3463, 0, 5, kOmitEmpty, 0},  // fsType
-    {3851, 0, 12, kOmitEmpty | kPointer, 0},  // initiatorName
-    {3865, 0, 2, 0, 0},  // iqn
-    {3869, 0, 4, kOmitEmpty, 0},  // iscsiInterface
-    {3884, 1, 3, 0, 0},  // lun
-    {3888, 33, 7, kOmitEmpty, 0},  // portals
-    {3487, 4, 6, kOmitEmpty, 0},  // readOnly
-    {3742, 113, 10, kOmitEmpty | kPointer, 0},  // secretRef
-    {3896, 0, 1, 0, 0},  // targetPortal
+    {3271, 64, 4, kOmitEmpty | kPointer, 0},  // awsElasticBlockStore
+    {3292, 79, 22, kOmitEmpty | kPointer, 0},  // azureDisk
+    {3302, 126, 18, kOmitEmpty | kPointer, 0},  // azureFile
+    {3312, 120, 14, kOmitEmpty | kPointer, 0},  // cephfs
+    {3319, 119, 13, kOmitEmpty | kPointer, 0},  // cinder
+    {2265, 128, 19, kOmitEmpty | kPointer, 0},  // configMap
+    {3326, 142, 28, kOmitEmpty | kPointer, 0},  // csi
+    {6320, 125, 16, kOmitEmpty | kPointer, 0},  // downwardAPI
+    {6332, 108, 2, kOmitEmpty | kPointer, 0},  // emptyDir
+    {6341, 144, 29, kOmitEmpty | kPointer, 0},  // ephemeral
+    {3330, 73, 17, kOmitEmpty | kPointer, 0},  // fc
+    {3333, 118, 12, kOmitEmpty | kPointer, 0},  // flexVolume
+    {3344, 74, 15, kOmitEmpty | kPointer, 0},  // flocker
+    {3352, 63, 3, kOmitEmpty | kPointer, 0},  // gcePersistentDisk
+    {6351, 109, 5, kOmitEmpty | kPointer, 0},  // gitRepo
+    {3370, 115, 9, kOmitEmpty | kPointer, 0},  // glusterfs
+    {3380, 65, 1, kOmitEmpty | kPointer, 0},  // hostPath
+    {3774, 145, 30, kOmitEmpty | kPointer, 0},  // image
+    {3389, 114, 8, kOmitEmpty | kPointer, 0},  // iscsi
+    {3401, 67, 7, kOmitEmpty | kPointer, 0},  // nfs
+    {6359, 116, 10, kOmitEmpty | kPointer, 0},  // persistentVolumeClaim
+    {3405, 80, 23, kOmitEmpty | kPointer, 0},  // photonPersistentDisk
+    {3426, 81, 24, kOmitEmpty | kPointer, 0},  // portworxVolume
+    {6381, 139, 26, kOmitEmpty | kPointer, 0},  // projected
+    {3441, 78, 21, kOmitEmpty | kPointer, 0},  // quobyte
+    {3449, 117, 11, kOmitEmpty | kPointer, 0},  // rbd
+    {3453, 140, 25, kOmitEmpty | kPointer, 0},  // scaleIO
+    {6391, 112, 6, kOmitEmpty | kPointer, 0},  // secret
+    {3461, 141, 27, kOmitEmpty | kPointer, 0},  // storageos
+    {3471, 77, 20, kOmitEmpty | kPointer, 0},  // vsphereVolume
+    {6427, 0, 1, kOmitEmpty, 0},  // medium
+    {6434, 27, 2, kOmitEmpty | kPointer, 0},  // sizeLimit
+    {6472, 0, 3, kOmitEmpty, 0},  // directory
+    {6482, 0, 1, 0, 0},  // repository
+    {6493, 0, 2, kOmitEmpty, 0},  // revision
+    {6529, 1, 3, kOmitEmpty | kPointer, 0},  // defaultMode
+    {6541, 111, 2, kOmitEmpty, 0},  // items
+    {6547, 4, 4, kOmitEmpty | kPointer, 0},  // optional
+    {4236, 0, 1, kOmitEmpty, 0},  // secretName
+    {2220, 0, 1, 0, 0},  // key
+    {6574, 1, 3, kOmitEmpty | kPointer, 0},  // mode
+    {3635, 0, 2, 0, 0},  // path
+    {3877, 4, 8, kOmitEmpty, 0},  // chapAuthDiscovery
+    {3895, 4, 11, kOmitEmpty, 0},  // chapAuthSession
+    {3523, 0, 5, kOmitEmpty, 0},  // fsType
+    {3911, 0, 12, kOmitEmpty | kPointer, 0},  // initiatorName
+    {3925, 0, 2, 0, 0},  // iqn
+    {3929, 0, 4, kOmitEmpty, 0},  // iscsiInterface
+    {3944, 1, 3, 0, 0},  // lun
+    {3948, 33, 7, kOmitEmpty, 0},  // portals
+    {3547, 4, 6, kOmitEmpty, 0},  // readOnly
+    {3802, 113, 10, kOmitEmpty | kPointer, 0},  // secretRef
+    {3956, 0, 1, 0, 0},  // targetPortal
     {108, 0, 1, kOmitEmpty, 0},  // name
-    {3620, 0, 1, 0, 0},  // endpoints
-    {3575, 0, 2, 0, 0},  // path
-    {3487, 4, 3, kOmitEmpty, 0},  // readOnly
-    {6646, 0, 1, 0, 0},  // claimName
-    {3487, 4, 2, kOmitEmpty, 0},  // readOnly
-    {3463, 0, 3, kOmitEmpty, 0},  // fsType
-    {3714, 0, 2, 0, 0},  // image
-    {3720, 0, 6, kOmitEmpty, 0},  // keyring
-    {3728, 33, 1, 0, 0},  // monitors
-    {3737, 0, 4, kOmitEmpty, 0},  // pool
-    {3487, 4, 8, kOmitEmpty, 0},  // readOnly
-    {3742, 113, 7, kOmitEmpty | kPointer, 0},  // secretRef
-    {3752, 0, 5, kOmitEmpty, 0},  // user
-    {4121, 0, 1, 0, 0},  // driver
-    {3463, 0, 2, kOmitEmpty, 0},  // fsType
-    {4128, 3, 5, kOmitEmpty, 0},  // options
-    {3487, 4, 4, kOmitEmpty, 0},  // readOnly
-    {3742, 113, 3, kOmitEmpty | kPointer, 0},  // secretRef
-    {3463, 0, 2, kOmitEmpty, 0},  // fsType
-    {3487, 4, 3, kOmitEmpty, 0},  // readOnly
-    {3742, 113, 4, kOmitEmpty | kPointer, 0},  // secretRef
-    {3537, 0, 1, 0, 0},  // volumeID
-    {3728, 33, 1, 0, 0},  // monitors
-    {3575, 0, 2, kOmitEmpty, 0},  // path
-    {3487, 4, 6, kOmitEmpty, 0},  // readOnly
-    {3983, 0, 4, kOmitEmpty, 0},  // secretFile
-    {3742, 113, 5, kOmitEmpty | kPointer, 0},  // secretRef
-    {3752, 0, 3, kOmitEmpty, 0},  // user
-    {6469, 1, 2, kOmitEmpty | kPointer, 0},  // defaultMode
-    {6481, 124, 1, kOmitEmpty, 0},  // items
-    {6821, 121, 2, kOmitEmpty | kPointer, 0},  // fieldRef
-    {6514, 1, 4, kOmitEmpty | kPointer, 0},  // mode
-    {3575, 0, 1, 0, 0},  // path
-    {6830, 122, 3, kOmitEmpty | kPointer, 0},  // resourceFieldRef
-    {957, 0, 1, kOmitEmpty, 0},  // apiVersion
-    {1503, 0, 2, 0, 0},  // fieldPath
-    {6905, 0, 1, kOmitEmpty, 0},  // containerName
-    {6919, 27, 3, kOmitEmpty, 0},  // divisor
-    {6927, 0, 2, 0, 0},  // resource
-    {3487, 4, 3, kOmitEmpty, 0},  // readOnly
-    {4176, 0, 1, 0, 0},  // secretName
-    {4203, 0, 2, 0, 0},  // shareName
+    {3680, 0, 1, 0, 0},  // endpoints
+    {3635, 0, 2, 0, 0},  // path
+    {3547, 4, 3, kOmitEmpty, 0},  // readOnly
+    {6706, 0, 1, 0, 0},  // claimName
+    {3547, 4, 2, kOmitEmpty, 0},  // readOnly
+    {3523, 0, 3, kOmitEmpty, 0},  // fsType
+    {3774, 0, 2, 0, 0},  // image
+    {3780, 0, 6, kOmitEmpty, 0},  // keyring
+    {3788, 33, 1, 0, 0},  // monitors
+    {3797, 0, 4, kOmitEmpty, 0},  // pool
+    {3547, 4, 8, kOmitEmpty, 0},  // readOnly
+    {3802, 113, 7, kOmitEmpty | kPointer, 0},  // secretRef
+    {3812, 0, 5, kOmitEmpty, 0},  // user
+    {4181, 0, 1, 0, 0},  // driver
+    {3523, 0, 2, kOmitEmpty, 0},  // fsType
+    {4188, 3, 5, kOmitEmpty, 0},  // options
+    {3547, 4, 4, kOmitEmpty, 0},  // readOnly
+    {3802, 113, 3, kOmitEmpty | kPointer, 0},  // secretRef
+    {3523, 0, 2, kOmitEmpty, 0},  // fsType
+    {3547, 4, 3, kOmitEmpty, 0},  // readOnly
+    {3802, 113, 4, kOmitEmpty | kPointer, 0},  // secretRef
+    {3597, 0, 1, 0, 0},  // volumeID
+    {3788, 33, 1, 0, 0},  // monitors
+    {3635, 0, 2, kOmitEmpty, 0},  // path
+    {3547, 4, 6, kOmitEmpty, 0},  // readOnly
+    {4043, 0, 4, kOmitEmpty, 0},  // secretFile
+    {3802, 113, 5, kOmitEmpty | kPointer, 0},  // secretRef
+    {3812, 0, 3, kOmitEmpty, 0},  // user
+    {6529, 1, 2, kOmitEmpty | kPointer, 0},  // defaultMode
+    {6541, 124, 1, kOmitEmpty, 0},  // items
+    {6881, 121, 2, kOmitEmpty | kPointer, 0},  // fieldRef
+    {6574, 1, 4, kOmitEmpty | kPointer, 0},  // mode
+    {3635, 0, 1, 0, 0},  // path
+    {6890, 122, 3, kOmitEmpty | kPointer, 0},  // resourceFieldRef
+    {1017, 0, 1, kOmitEmpty, 0},  // apiVersion
+    {1563, 0, 2, 0, 0},  // fieldPath
+    {6965, 0, 1, kOmitEmpty, 0},  // containerName
+    {6979, 27, 3, kOmitEmpty, 0},  // divisor
+    {6987, 0, 2, 0, 0},  // resource
+    {3547, 4, 3, kOmitEmpty, 0},  // readOnly
+    {4236, 0, 1, 0, 0},  // secretName
+    {4263, 0, 2, 0, 0},  // shareName
     {0, 127, 1, 0, 0},  // (inline)
-    {6469, 1, 3, kOmitEmpty | kPointer, 0},  // defaultMode
-    {6481, 111, 2, kOmitEmpty, 0},  // items
-    {6487, 4, 4, kOmitEmpty | kPointer, 0},  // optional
+    {6529, 1, 3, kOmitEmpty | kPointer, 0},  // defaultMode
+    {6541, 111, 2, kOmitEmpty, 0},  // items
+    {6547, 4, 4, kOmitEmpty | kPointer, 0},  // optional
     {108, 0, 1, kOmitEmpty, 0},  // name
-    {6469, 1, 2, kOmitEmpty | kPointer, 0},  // defaultMode
-    {7026, 138, 1, 0, 0},  // sources
-    {7059, 135, 5, kOmitEmpty | kPointer, 0},  // clusterTrustBundle
-    {2205, 133, 3, kOmitEmpty | kPointer, 0},  // configMap
-    {6260, 131, 2, kOmitEmpty | kPointer, 0},  // downwardAPI
-    {7078, 136, 6, kOmitEmpty | kPointer, 0},  // podCertificate
-    {6331, 130, 1, kOmitEmpty | kPointer, 0},  // secret
-    {7093, 134, 4, kOmitEmpty | kPointer, 0},  // serviceAccountToken
+    {6529, 1, 2, kOmitEmpty | kPointer, 0},  // defaultMode
+    {7086, 138, 1, 0, 0},  // sources
+    {7119, 135, 5, kOmitEmpty | kPointer, 0},  // clusterTrustBundle
+    {2265, 133, 3, kOmitEmpty | kPointer, 0},  // configMap
+    {6320, 131, 2, kOmitEmpty | kPointer, 0},  // downwardAPI
+    {7138, 136, 6, kOmitEmpty | kPointer, 0},  // podCertificate
+    {6391, 130, 1, kOmitEmpty | kPointer, 0},  // secret
+    {7153, 134, 4, kOmitEmpty | kPointer, 0},  // serviceAccountToken
     {0, 129, 1, 0, 0},  // (inline)
-    {6481, 111, 2, kOmitEmpty, 0},  // items
-    {6487, 4, 4, kOmitEmpty | kPointer, 0},  // optional
+    {6541, 111, 2, kOmitEmpty, 0},  // items
+    {6547, 4, 4, kOmitEmpty | kPointer, 0},  // optional
     {108, 0, 1, kOmitEmpty, 0},  // name
-    {6481, 124, 1, kOmitEmpty, 0},  // items
+    {6541, 124, 1, kOmitEmpty, 0},  // items
     {0, 132, 1, 0, 0},  // (inline)
-    {6481, 111, 2, kOmitEmpty, 0},  // items
-    {6487, 4, 4, kOmitEmpty | kPointer, 0},  // optional
+    {6541, 111, 2, kOmitEmpty, 0},  // items
+    {6547, 4, 4, kOmitEmpty | kPointer, 0},  // optional
     {108, 0, 1, kOmitEmpty, 0},  // name
-    {7234, 0, 1, kOmitEmpty, 0},  // audience
-    {7243, 1, 2, kOmitEmpty | kPointer, 0},  // expirationSeconds
-    {3575, 0, 3, 0, 0},  // path
-    {7298, 98, 3, kOmitEmpty | kPointer, 0},  // labelSelector
+    {7294, 0, 1, kOmitEmpty, 0},  // audience
+    {7303, 1, 2, kOmitEmpty | kPointer, 0},  // expirationSeconds
+    {3635, 0, 3, 0, 0},  // path
+    {7358, 98, 3, kOmitEmpty | kPointer, 0},  // labelSelector
     {108, 0, 1, kOmitEmpty | kPointer, 0},  // name
-    {6487, 4, 5, kOmitEmpty | kPointer, 0},  // optional
-    {3575, 0, 4, 0, 0},  // path
-    {7312, 0, 2, kOmitEmpty | kPointer, 0},  // signerName
-    {7356, 0, 6, kOmitEmpty, 0},  // certificateChainPath
-    {7377, 0, 4, kOmitEmpty, 0},  // credentialBundlePath
-    {7398, 0, 5, kOmitEmpty, 0},  // keyPath
-    {7406, 0, 2, kOmitEmpty, 0},  // keyType
-    {7414, 1, 3, kOmitEmpty | kPointer, 0},  // maxExpirationSeconds
-    {7312, 0, 1, kOmitEmpty, 0},  // signerName
-    {3463, 0, 9, kOmitEmpty, 0},  // fsType
-    {4526, 0, 1, 0, 0},  // gateway
-    {4534, 0, 5, kOmitEmpty, 0},  // protectionDomain
-    {3487, 4, 10, kOmitEmpty, 0},  // readOnly
-    {3742, 113, 3, kPointer, 0},  // secretRef
-    {4551, 4, 4, kOmitEmpty, 0},  // sslEnabled
-    {4562, 0, 7, kOmitEmpty, 0},  // storageMode
-    {4574, 0, 6, kOmitEmpty, 0},  // storagePool
-    {4586, 0, 2, 0, 0},  // system
-    {4593, 0, 8, kOmitEmpty, 0},  // volumeName
-    {3463, 0, 3, kOmitEmpty, 0},  // fsType
-    {3487, 4, 4, kOmitEmpty, 0},  // readOnly
-    {3742, 113, 5, kOmitEmpty | kPointer, 0},  // secretRef
-    {4593, 0, 1, kOmitEmpty, 0},  // volumeName
-    {4670, 0, 2, kOmitEmpty, 0},  // volumeNamespace
-    {4121, 0, 1, 0, 0},  // driver
-    {3463, 0, 3, kOmitEmpty | kPointer, 0},  // fsType
-    {4793, 113, 5, kOmitEmpty | kPointer, 0},  // nodePublishSecretRef
-    {3487, 4, 2, kOmitEmpty | kPointer, 0},  // readOnly
-    {4833, 3, 4, kOmitEmpty, 0},  // volumeAttributes
-    {7547, 143, 1, kOmitEmpty | kPointer, 0},  // volumeClaimTemplate
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 102, 2, 0, 0},  // spec
-    {7631, 0, 2, kOmitEmpty, 0},  // pullPolicy
-    {7642, 0, 1, kOmitEmpty, 0},  // reference
-    {7670, 33, 4, kOmitEmpty, 0},  // args
-    {7675, 33, 3, kOmitEmpty, 0},  // command
-    {7683, 164, 7, kOmitEmpty | kPatchMerge, 108},  // env
-    {7687, 156, 19, kOmitEmpty, 0},  // envFrom
-    {3714, 0, 2, kOmitEmpty, 0},  // image
-    {7695, 0, 14, kOmitEmpty, 0},  // imagePullPolicy
-    {7711, 189, 12, kOmitEmpty | kPointer, 0},  // lifecycle
-    {7721, 186, 10, kOmitEmpty | kPointer, 0},  // livenessProbe
+    {6547, 4, 5, kOmitEmpty | kPointer, 0},  // optional
+    {3635, 0, 4, 0, 0},  // path
+    {7372, 0, 2, kOmitEmpty | kPointer, 0},  // signerName
+    {7416, 0, 6, kOmitEmpty, 0},  // certificateChainPath
+    {7437, 0, 4, kOmitEmpty, 0},  // credentialBundlePath
+    {7458, 0, 5, kOmitEmpty, 0},  // keyPath
+    {7466, 0, 2, kOmitEmpty, 0},  // keyType
+    {7474, 1, 3, kOmitEmpty | kPointer, 0},  // maxExpirationSeconds
+    {7372, 0, 1, kOmitEmpty, 0},  // signerName
+    {3523, 0, 9, kOmitEmpty, 0},  // fsType
+    {4586, 0, 1, 0, 0},  // gateway
+    {4594, 0, 5, kOmitEmpty, 0},  // protectionDomain
+    {3547, 4, 10, kOmitEmpty, 0},  // readOnly
+    {3802, 113, 3, kPointer, 0},  // secretRef
+    {4611, 4, 4, kOmitEmpty, 0},  // sslEnabled
+    {4622, 0, 7, kOmitEmpty, 0},  // storageMode
+    {4634, 0, 6, kOmitEmpty, 0},  // storagePool
+    {4646, 0, 2, 0, 0},  // system
+    {4653, 0, 8, kOmitEmpty, 0},  // volumeName
+    {3523, 0, 3, kOmitEmpty, 0},  // fsType
+    {3547, 4, 4, kOmitEmpty, 0},  // readOnly
+    {3802, 113, 5, kOmitEmpty | kPointer, 0},  // secretRef
+    {4653, 0, 1, kOmitEmpty, 0},  // volumeName
+    {4730, 0, 2, kOmitEmpty, 0},  // volumeNamespace
+    {4181, 0, 1, 0, 0},  // driver
+    {3523, 0, 3, kOmitEmpty | kPointer, 0},  // fsType
+    {4853, 113, 5, kOmitEmpty | kPointer, 0},  // nodePublishSecretRef
+    {3547, 4, 2, kOmitEmpty | kPointer, 0},  // readOnly
+    {4893, 3, 4, kOmitEmpty, 0},  // volumeAttributes
+    {7607, 143, 1, kOmitEmpty | kPointer, 0},  // volumeClaimTemplate
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 102, 2, 0, 0},  // spec
+    {7691, 0, 2, kOmitEmpty, 0},  // pullPolicy
+    {7702, 0, 1, kOmitEmpty, 0},  // reference
+    {7730, 33, 4, kOmitEmpty, 0},  // args
+    {7735, 33, 3, kOmitEmpty, 0},  // command
+    {7743, 164, 7, kOmitEmpty | kPatchMerge, 108},  // env
+    {7747, 156, 19, kOmitEmpty, 0},  // envFrom
+    {3774, 0, 2, kOmitEmpty, 0},  // image
+    {7755, 0, 14, kOmitEmpty, 0},  // imagePullPolicy
+    {7771, 189, 12, kOmitEmpty | kPointer, 0},  // lifecycle
+    {7781, 186, 10, kOmitEmpty | kPointer, 0},  // livenessProbe
     {108, 0, 1, 0, 0},  // name
-    {1421, 150, 6, kOmitEmpty | kPatchMerge, 113},  // ports
-    {7735, 186, 11, kOmitEmpty | kPointer, 0},  // readinessProbe
-    {7750, 169, 23, kOmitEmpty, 0},  // resizePolicy
-    {5184, 167, 8, kOmitEmpty, 0},  // resources
-    {5987, 0, 24, kOmitEmpty | kPointer, 0},  // restartPolicy
-    {7763, 173, 25, kOmitEmpty, 0},  // restartPolicyRules
-    {6048, 195, 15, kOmitEmpty | kPointer, 0},  // securityContext
-    {7782, 186, 22, kOmitEmpty | kPointer, 0},  // startupProbe
-    {7795, 4, 16, kOmitEmpty, 0},  // stdin
-    {7801, 4, 17, kOmitEmpty, 0},  // stdinOnce
-    {7811, 0, 13, kOmitEmpty, 0},  // terminationMessagePath
-    {7834, 0, 20, kOmitEmpty, 0},  // terminationMessagePolicy
-    {7859, 4, 18, kOmitEmpty, 0},  // tty
-    {7863, 177, 21, kOmitEmpty | kPatchMerge, 150},  // volumeDevices
-    {7877, 175, 9, kOmitEmpty | kPatchMerge, 140},  // volumeMounts
-    {7890, 0, 5, kOmitEmpty, 0},  // workingDir
+    {1481, 150, 6, kOmitEmpty | kPatchMerge, 113},  // ports
+    {7795, 186, 11, kOmitEmpty | kPointer, 0},  // readinessProbe
+    {7810, 169, 23, kOmitEmpty, 0},  // resizePolicy
+    {5244, 167, 8, kOmitEmpty, 0},  // resources
+    {6047, 0, 24, kOmitEmpty | kPointer, 0},  // restartPolicy
+    {7823, 173, 25, kOmitEmpty, 0},  // restartPolicyRules
+    {6108, 195, 15, kOmitEmpty | kPointer, 0},  // securityContext
+    {7842, 186, 22, kOmitEmpty | kPointer, 0},  // startupProbe
+    {7855, 4, 16, kOmitEmpty, 0},  // stdin
+    {7861, 4, 17, kOmitEmpty, 0},  // stdinOnce
+    {7871, 0, 13, kOmitEmpty, 0},  // terminationMessagePath
+    {7894, 0, 20, kOmitEmpty, 0},  // terminationMessagePolicy
+    {7919, 4, 18, kOmitEmpty, 0},  // tty
+    {7923, 177, 21, kOmitEmpty | kPatchMerge, 150},  // volumeDevices
+    {7937, 175, 9, kOmitEmpty | kPatchMerge, 140},  // volumeMounts
+    {7950, 0, 5, kOmitEmpty, 0},  // workingDir
     {113, 1, 3, 0, 0},  // containerPort
-    {7923, 0, 5, kOmitEmpty, 0},  // hostIP
-    {7930, 1, 2, kOmitEmpty, 0},  // hostPort
+    {7983, 0, 5, kOmitEmpty, 0},  // hostIP
+    {7990, 1, 2, kOmitEmpty, 0},  // hostPort
     {108, 0, 1, kOmitEmpty, 0},  // name
     {127, 0, 4, kOmitEmpty, 0},  // protocol
-    {7961, 152, 2, kOmitEmpty | kPointer, 0},  // configMapRef
-    {7974, 0, 1, kOmitEmpty, 0},  // prefix
-    {3742, 154, 3, kOmitEmpty | kPointer, 0},  // secretRef
+    {8021, 152, 2, kOmitEmpty | kPointer, 0},  // configMapRef
+    {8034, 0, 1, kOmitEmpty, 0},  // prefix
+    {3802, 154, 3, kOmitEmpty | kPointer, 0},  // secretRef
     {0, 151, 1, 0, 0},  // (inline)
-    {6487, 4, 2, kOmitEmpty | kPointer, 0},  // optional
+    {6547, 4, 2, kOmitEmpty | kPointer, 0},  // optional
     {108, 0, 1, kOmitEmpty, 0},  // name
     {0, 153, 1, 0, 0},  // (inline)
-    {6487, 4, 2, kOmitEmpty | kPointer, 0},  // optional
+    {6547, 4, 2, kOmitEmpty | kPointer, 0},  // optional
     {108, 0, 1, kOmitEmpty, 0},  // name
     {108, 0, 1, 0, 0},  // name
-    {2174, 0, 2, kOmitEmpty, 0},  // value
-    {8047, 162, 3, kOmitEmpty | kPointer, 0},  // valueFrom
-    {8078, 158, 3, kOmitEmpty | kPointer, 0},  // configMapKeyRef
-    {6821, 121, 1, kOmitEmpty | kPointer, 0},  // fieldRef
-    {8094, 161, 5, kOmitEmpty | kPointer, 0},  // fileKeyRef
-    {6830, 122, 2, kOmitEmpty | kPointer, 0},  // resourceFieldRef
-    {8105, 160, 4, kOmitEmpty | kPointer, 0},  // secretKeyRef
+    {2234, 0, 2, kOmitEmpty, 0},  // value
+    {8107, 162, 3, kOmitEmpty | kPointer, 0},  // valueFrom
+    {8138, 158, 3, kOmitEmpty | kPointer, 0},  // configMapKeyRef
+    {6881, 121, 1, kOmitEmpty | kPointer, 0},  // fieldRef
+    {8154, 161, 5, kOmitEmpty | kPointer, 0},  // fileKeyRef
+    {6890, 122, 2, kOmitEmpty | kPointer, 0},  // resourceFieldRef
+    {8165, 160, 4, kOmitEmpty | kPointer, 0},  // secretKeyRef
     {0, 157, 1, 0, 0},  // (inline)
-    {2160, 0, 2, 0, 0},  // key
-    {6487, 4, 3, kOmitEmpty | kPointer, 0},  // optional
+    {2220, 0, 2, 0, 0},  // key
+    {6547, 4, 3, kOmitEmpty | kPointer, 0},  // optional
     {108, 0, 1, kOmitEmpty, 0},  // name
     {0, 159, 1, 0, 0},  // (inline)
-    {2160, 0, 2, 0, 0},  // key
-    {6487, 4, 3, kOmitEmpty | kPointer, 0},  // optional
+    {2220, 0, 2, 0, 0},  // key
+    {6547, 4, 3, kOmitEmpty | kPointer, 0},  // optional
     {108, 0, 1, kOmitEmpty, 0},  // name
-    {2160, 0, 3, 0, 0},  // key
-    {6487, 4, 4, kOmitEmpty | kPointer, 0},  // optional
-    {3575, 0, 2, 0, 0},  // path
-    {4593, 0, 1, 0, 0},  // volumeName
-    {8226, 166, 3, kOmitEmpty, 0},  // claims
-    {1820, 28, 1, kOmitEmpty, 0},  // limits
-    {5305, 28, 2, kOmitEmpty, 0},  // requests
+    {2220, 0, 3, 0, 0},  // key
+    {6547, 4, 4, kOmitEmpty | kPointer, 0},  // optional
+    {3635, 0, 2, 0, 0},  // path
+    {4653, 0, 1, 0, 0},  // volumeName
+    {8286, 166, 3, kOmitEmpty, 0},  // claims
+    {1880, 28, 1, kOmitEmpty, 0},  // limits
+    {5365, 28, 2, kOmitEmpty, 0},  // requests
     {108, 0, 1, 0, 0},  // name
-    {8255, 0, 2, kOmitEmpty, 0},  // request
-    {8293, 0, 1, 0, 0},  // resourceName
-    {5987, 0, 2, 0, 0},  // restartPolicy
-    {1560, 0, 1, kOmitEmpty, 0},  // action
-    {8335, 171, 2, kOmitEmpty | kPointer, 0},  // exitCodes
-    {5024, 0, 1, kOmitEmpty, 0},  // operator
-    {5033, 170, 2, kOmitEmpty, 0},  // values
+    {8315, 0, 2, kOmitEmpty, 0},  // request
+    {8353, 0, 1, 0, 0},  // resourceName
+    {6047, 0, 2, 0, 0},  // restartPolicy
+    {1620, 0, 1, kOmitEmpty, 0},  // action
+    {8395, 171, 2, kOmitEmpty | kPointer, 0},  // exitCodes
+    {5084, 0, 1, kOmitEmpty, 0},  // operator
+    {5093, 170, 2, kOmitEmpty, 0},  // values
     {140, 0, 3, 0, 0},  // mountPath
-    {8405, 0, 5, kOmitEmpty | kPointer, 0},  // mountPropagation
+    {8465, 0, 5, kOmitEmpty | kPointer, 0},  // mountPropagation
     {108, 0, 1, 0, 0},  // name
-    {3487, 4, 2, kOmitEmpty, 0},  // readOnly
-    {8422, 0, 7, kOmitEmpty | kPointer, 0},  // recursiveReadOnly
-    {8440, 0, 4, kOmitEmpty, 0},  // subPath
-    {8448, 0, 6, kOmitEmpty, 0},  // subPathExpr
+    {3547, 4, 2, kOmitEmpty, 0},  // readOnly
+    {8482, 0, 7, kOmitEmpty | kPointer, 0},  // recursiveReadOnly
+    {8500, 0, 4, kOmitEmpty, 0},  // subPath
+    {8508, 0, 6, kOmitEmpty, 0},  // subPathExpr
     {150, 0, 2, 0, 0},  // devicePath
     {108, 0, 1, 0, 0},  // name
     {0, 185, 1, 0, 0},  // (inline)
-    {8495, 1, 6, kOmitEmpty, 0},  // failureThreshold
-    {8512, 1, 2, kOmitEmpty, 0},  // initialDelaySeconds
-    {8532, 1, 4, kOmitEmpty, 0},  // periodSeconds
-    {8546, 1, 5, kOmitEmpty, 0},  // successThreshold
-    {6148, 1, 7, kOmitEmpty | kPointer, 0},  // terminationGracePeriodSeconds
-    {8563, 1, 3, kOmitEmpty, 0},  // timeoutSeconds
-    {8599, 178, 1, kOmitEmpty | kPointer, 0},  // exec
-    {8604, 184, 4, kOmitEmpty | kPointer, 0},  // grpc
-    {8609, 182, 2, kOmitEmpty | kPointer, 0},  // httpGet
-    {8617, 183, 3, kOmitEmpty | kPointer, 0},  // tcpSocket
-    {7675, 33, 1, kOmitEmpty, 0},  // command
-    {1731, 0, 3, kOmitEmpty, 0},  // host
-    {8668, 181, 5, kOmitEmpty, 0},  // httpHeaders
-    {3575, 0, 1, kOmitEmpty, 0},  // path
+    {8555, 1, 6, kOmitEmpty, 0},  // failureThreshold
+    {8572, 1, 2, kOmitEmpty, 0},  // initialDelaySeconds
+    {8592, 1, 4, kOmitEmpty, 0},  // periodSeconds
+    {8606, 1, 5, kOmitEmpty, 0},  // successThreshold
+    {6208, 1, 7, kOmitEmpty | kPointer, 0},  // terminationGracePeriodSeconds
+    {8623, 1, 3, kOmitEmpty, 0},  // timeoutSeconds
+    {8659, 178, 1, kOmitEmpty | kPointer, 0},  // exec
+    {8664, 184, 4, kOmitEmpty | kPointer, 0},  // grpc
+    {8669, 182, 2, kOmitEmpty | kPointer, 0},  // httpGet
+    {8677, 183, 3, kOmitEmpty | kPointer, 0},  // tcpSocket
+    {7735, 33, 1, kOmitEmpty, 0},  // command
+    {1791, 0, 3, kOmitEmpty, 0},  // host
+    {8728, 181, 5, kOmitEmpty, 0},  // httpHeaders
+    {3635, 0, 1, kOmitEmpty, 0},  // path
     {268, 179, 2, 0, 0},  // port
-    {8680, 0, 4, kOmitEmpty, 0},  // scheme
+    {8740, 0, 4, kOmitEmpty, 0},  // scheme
     {108, 0, 1, 0, 0},  // name
-    {2174, 0, 2, 0, 0},  // value
-    {1731, 0, 2, kOmitEmpty, 0},  // host
+    {2234, 0, 2, 0, 0},  // value
+    {1791, 0, 2, kOmitEmpty, 0},  // host
     {268, 179, 1, 0, 0},  // port
     {268, 1, 1, 0, 0},  // port
-    {8749, 0, 2, kPointer, 0},  // service
-    {8775, 188, 1, kOmitEmpty | kPointer, 0},  // postStart
-    {8785, 188, 2, kOmitEmpty | kPointer, 0},  // preStop
-    {8793, 0, 3, kOmitEmpty | kPointer, 0},  // stopSignal
-    {8599, 178, 1, kOmitEmpty | kPointer, 0},  // exec
-    {8609, 182, 2, kOmitEmpty | kPointer, 0},  // httpGet
-    {8829, 187, 4, kOmitEmpty | kPointer, 0},  // sleep
-    {8617, 183, 3, kOmitEmpty | kPointer, 0},  // tcpSocket
-    {8855, 1, 1, 0, 0},  // seconds
-    {8887, 4, 7, kOmitEmpty | kPointer, 0},  // allowPrivilegeEscalation
-    {8912, 194, 12, kOmitEmpty | kPointer, 0},  // appArmorProfile
-    {8928, 190, 1, kOmitEmpty | kPointer, 0},  // capabilities
-    {8941, 4, 2, kOmitEmpty | kPointer, 0},  // privileged
-    {8952, 0, 9, kOmitEmpty | kPointer, 0},  // procMount
-    {8962, 4, 6, kOmitEmpty | kPointer, 0},  // readOnlyRootFilesystem
-    {8985, 1, 8, kOmitEmpty | kPointer, 0},  // runAsGroup
-    {8996, 4, 5, kOmitEmpty | kPointer, 0},  // runAsNonRoot
-    {9009, 1, 4, kOmitEmpty | kPointer, 0},  // runAsUser
-    {9019, 191, 3, kOmitEmpty | kPointer, 0},  // seLinuxOptions
-    {9034, 193, 11, kOmitEmpty | kPointer, 0},  // seccompProfile
-    {9049, 192, 10, kOmitEmpty | kPointer, 0},  // windowsOptions
-    {9085, 33, 1, kOmitEmpty, 0},  // add
-    {9089, 33, 2, kOmitEmpty, 0},  // drop
-    {9117, 0, 4, kOmitEmpty, 0},  // level
-    {9123, 0, 2, kOmitEmpty, 0},  // role
+    {8809, 0, 2, kPointer, 0},  // service
+    {8835, 188, 1, kOmitEmpty | kPointer, 0},  // postStart
+    {8845, 188, 2, kOmitEmpty | kPointer, 0},  // preStop
+    {8853, 0, 3, kOmitEmpty | kPointer, 0},  // stopSignal
+    {8659, 178, 1, kOmitEmpty | kPointer, 0},  // exec
+    {8669, 182, 2, kOmitEmpty | kPointer, 0},  // httpGet
+    {8889, 187, 4, kOmitEmpty | kPointer, 0},  // sleep
+    {8677, 183, 3, kOmitEmpty | kPointer, 0},  // tcpSocket
+    {8915, 1, 1, 0, 0},  // seconds
+    {8947, 4, 7, kOmitEmpty | kPointer, 0},  // allowPrivilegeEscalation
+    {8972, 194, 12, kOmitEmpty | kPointer, 0},  // appArmorProfile
+    {8988, 190, 1, kOmitEmpty | kPointer, 0},  // capabilities
+    {9001, 4, 2, kOmitEmpty | kPointer, 0},  // privileged
+    {9012, 0, 9, kOmitEmpty | kPointer, 0},  // procMount
+    {9022, 4, 6, kOmitEmpty | kPointer, 0},  // readOnlyRootFilesystem
+    {9045, 1, 8, kOmitEmpty | kPointer, 0},  // runAsGroup
+    {9056, 4, 5, kOmitEmpty | kPointer, 0},  // runAsNonRoot
+    {9069, 1, 4, kOmitEmpty | kPointer, 0},  // runAsUser
+    {9079, 191, 3, kOmitEmpty | kPointer, 0},  // seLinuxOptions
+    {9094, 193, 11, kOmitEmpty | kPointer, 0},  // seccompProfile
+    {9109, 192, 10, kOmitEmpty | kPointer, 0},  // windowsOptions
+    {9145, 33, 1, kOmitEmpty, 0},  // add
+    {9149, 33, 2, kOmitEmpty, 0},  // drop
+    {9177, 0, 4, kOmitEmpty, 0},  // level
+    {9183, 0, 2, kOmitEmpty, 0},  // role
     {55, 0, 3, kOmitEmpty, 0},  // type
-    {3752, 0, 1, kOmitEmpty, 0},  // user
-    {9166, 0, 2, kOmitEmpty | kPointer, 0},  // gmsaCredentialSpec
-    {9185, 0, 1, kOmitEmpty | kPointer, 0},  // gmsaCredentialSpecName
-    {9208, 4, 4, kOmitEmpty | kPointer, 0},  // hostProcess
-    {9220, 0, 3, kOmitEmpty | kPointer, 0},  // runAsUserName
-    {9257, 0, 2, kOmitEmpty | kPointer, 0},  // localhostProfile
+    {3812, 0, 1, kOmitEmpty, 0},  // user
+    {9226, 0, 2, kOmitEmpty | kPointer, 0},  // gmsaCredentialSpec
+    {9245, 0, 1, kOmitEmpty | kPointer, 0},  // gmsaCredentialSpecName
+    {9268, 4, 4, kOmitEmpty | kPointer, 0},  // hostProcess
+    {9280, 0, 3, kOmitEmpty | kPointer, 0},  // runAsUserName
+    {9317, 0, 2, kOmitEmpty | kPointer, 0},  // localhostProfile
     {55, 0, 1, 0, 0},  // type
-    {9257, 0, 2, kOmitEmpty | kPointer, 0},  // localhostProfile
+    {9317, 0, 2, kOmitEmpty | kPointer, 0},  // localhostProfile
     {55, 0, 1, 0, 0},  // type
     {0, 198, 1, 0, 0},  // (inline)
-    {9325, 0, 2, kOmitEmpty, 0},  // targetContainerName
-    {7670, 33, 4, kOmitEmpty, 0},  // args
-    {7675, 33, 3, kOmitEmpty, 0},  // command
-    {7683, 164, 7, kOmitEmpty | kPatchMerge, 108},  // env
-    {7687, 156, 19, kOmitEmpty, 0},  // envFrom
-    {3714, 0, 2, kOmitEmpty, 0},  // image
-    {7695, 0, 14, kOmitEmpty, 0},  // imagePullPolicy
-    {7711, 189, 12, kOmitEmpty | kPointer, 0},  // lifecycle
-    {7721, 186, 10, kOmitEmpty | kPointer, 0},  // livenessProbe
+    {9385, 0, 2, kOmitEmpty, 0},  // targetContainerName
+    {7730, 33, 4, kOmitEmpty, 0},  // args
+    {7735, 33, 3, kOmitEmpty, 0},  // command
+    {7743, 164, 7, kOmitEmpty | kPatchMerge, 108},  // env
+    {7747, 156, 19, kOmitEmpty, 0},  // envFrom
+    {3774, 0, 2, kOmitEmpty, 0},  // image
+    {7755, 0, 14, kOmitEmpty, 0},  // imagePullPolicy
+    {7771, 189, 12, kOmitEmpty | kPointer, 0},  // lifecycle
+    {7781, 186, 10, kOmitEmpty | kPointer, 0},  // livenessProbe
     {108, 0, 1, 0, 0},  // name
-    {1421, 150, 6, kOmitEmpty | kPatchMerge, 113},  // ports
-    {7735, 186, 11, kOmitEmpty | kPointer, 0},  // readinessProbe
-    {7750, 169, 23, kOmitEmpty, 0},  // resizePolicy
-    {5184, 167, 8, kOmitEmpty, 0},  // resources
-    {5987, 0, 24, kOmitEmpty | kPointer, 0},  // restartPolicy
-    {7763, 173, 25, kOmitEmpty, 0},  // restartPolicyRules
-    {6048, 195, 15, kOmitEmpty | kPointer, 0},  // securityContext
-    {7782, 186, 22, kOmitEmpty | kPointer, 0},  // startupProbe
-    {7795, 4, 16, kOmitEmpty, 0},  // stdin
-    {7801, 4, 17, kOmitEmpty, 0},  // stdinOnce
-    {7811, 0, 13, kOmitEmpty, 0},  // terminationMessagePath
-    {7834, 0, 20, kOmitEmpty, 0},  // terminationMessagePolicy
-    {7859, 4, 18, kOmitEmpty, 0},  // tty
-    {7863, 177, 21, kOmitEmpty | kPatchMerge, 150},  // volumeDevices
-    {7877, 175, 9, kOmitEmpty | kPatchMerge, 140},  // volumeMounts
-    {7890, 0, 5, kOmitEmpty, 0},  // workingDir
-    {8912, 194, 11, kOmitEmpty | kPointer, 0},  // appArmorProfile
-    {9405, 1, 5, kOmitEmpty | kPointer, 0},  // fsGroup
-    {9413, 0, 9, kOmitEmpty | kPointer, 0},  // fsGroupChangePolicy
-    {8985, 1, 6, kOmitEmpty | kPointer, 0},  // runAsGroup
-    {8996, 4, 3, kOmitEmpty | kPointer, 0},  // runAsNonRoot
-    {9009, 1, 2, kOmitEmpty | kPointer, 0},  // runAsUser
-    {9433, 0, 13, kOmitEmpty | kPointer, 0},  // seLinuxChangePolicy
-    {9019, 191, 1, kOmitEmpty | kPointer, 0},  // seLinuxOptions
-    {9034, 193, 10, kOmitEmpty | kPointer, 0},  // seccompProfile
-    {9453, 202, 4, kOmitEmpty, 0},  // supplementalGroups
-    {2970, 0, 12, kOmitEmpty | kPointer, 0},  // supplementalGroupsPolicy
-    {9472, 204, 7, kOmitEmpty, 0},  // sysctls
-    {9049, 192, 8, kOmitEmpty | kPointer, 0},  // windowsOptions
+    {1481, 150, 6, kOmitEmpty | kPatchMerge, 113},  // ports
+    {7795, 186, 11, kOmitEmpty | kPointer, 0},  // readinessProbe
+    {7810, 169, 23, kOmitEmpty, 0},  // resizePolicy
+    {5244, 167, 8, kOmitEmpty, 0},  // resources
+    {6047, 0, 24, kOmitEmpty | kPointer, 0},  // restartPolicy
+    {7823, 173, 25, kOmitEmpty, 0},  // restartPolicyRules
+    {6108, 195, 15, kOmitEmpty | kPointer, 0},  // securityContext
+    {7842, 186, 22, kOmitEmpty | kPointer, 0},  // startupProbe
+    {7855, 4, 16, kOmitEmpty, 0},  // stdin
+    {7861, 4, 17, kOmitEmpty, 0},  // stdinOnce
+    {7871, 0, 13, kOmitEmpty, 0},  // terminationMessagePath
+    {7894, 0, 20, kOmitEmpty, 0},  // terminationMessagePolicy
+    {7919, 4, 18, kOmitEmpty, 0},  // tty
+    {7923, 177, 21, kOmitEmpty | kPatchMerge, 150},  // volumeDevices
+    {7937, 175, 9, kOmitEmpty | kPatchMerge, 140},  // volumeMounts
+    {7950, 0, 5, kOmitEmpty, 0},  // workingDir
+    {8972, 194, 11, kOmitEmpty | kPointer, 0},  // appArmorProfile
+    {9465, 1, 5, kOmitEmpty | kPointer, 0},  // fsGroup
+    {9473, 0, 9, kOmitEmpty | kPointer, 0},  // fsGroupChangePolicy
+    {9045, 1, 6, kOmitEmpty | kPointer, 0},  // runAsGroup
+    {9056, 4, 3, kOmitEmpty | kPointer, 0},  // runAsNonRoot
+    {9069, 1, 2, kOmitEmpty | kPointer, 0},  // runAsUser
+    {9493, 0, 13, kOmitEmpty | kPointer, 0},  // seLinuxChangePolicy
+    {9079, 191, 1, kOmitEmpty | kPointer, 0},  // seLinuxOptions
+    {9094, 193, 10, kOmitEmpty | kPointer, 0},  // seccompProfile
+    {9513, 202, 4, kOmitEmpty, 0},  // supplementalGroups
+    {3030, 0, 12, kOmitEmpty | kPointer, 0},  // supplementalGroupsPolicy
+    {9532, 204, 7, kOmitEmpty, 0},  // sysctls
+    {9109, 192, 8, kOmitEmpty | kPointer, 0},  // windowsOptions
     {108, 0, 1, 0, 0},  // name
-    {2174, 0, 2, 0, 0},  // value
-    {3083, 209, 1, kOmitEmpty | kPointer, 0},  // nodeAffinity
-    {9512, 214, 2, kOmitEmpty | kPointer, 0},  // podAffinity
-    {9524, 215, 3, kOmitEmpty | kPointer, 0},  // podAntiAffinity
-    {9561, 208, 2, kOmitEmpty, 0},  // preferredDuringSchedulingIgnoredDuringExecution
-    {9609, 91, 1, kOmitEmpty | kPointer, 0},  // requiredDuringSchedulingIgnoredDuringExecution
-    {9688, 89, 2, 0, 0},  // preference
-    {9699, 1, 1, 0, 0},  // weight
-    {9561, 213, 2, kOmitEmpty, 0},  // preferredDuringSchedulingIgnoredDuringExecution
-    {9609, 211, 1, kOmitEmpty, 0},  // requiredDuringSchedulingIgnoredDuringExecution
-    {7298, 98, 1, kOmitEmpty | kPointer, 0},  // labelSelector
-    {9750, 33, 5, kOmitEmpty, 0},  // matchLabelKeys
-    {9765, 33, 6, kOmitEmpty, 0},  // mismatchLabelKeys
-    {9783, 98, 4, kOmitEmpty | kPointer, 0},  // namespaceSelector
-    {9801, 33, 2, kOmitEmpty, 0},  // namespaces
+    {2234, 0, 2, 0, 0},  // value
+    {3143, 209, 1, kOmitEmpty | kPointer, 0},  // nodeAffinity
+    {9572, 214, 2, kOmitEmpty | kPointer, 0},  // podAffinity
+    {9584, 215, 3, kOmitEmpty | kPointer, 0},  // podAntiAffinity
+    {9621, 208, 2, kOmitEmpty, 0},  // preferredDuringSchedulingIgnoredDuringExecution
+    {9669, 91, 1, kOmitEmpty | kPointer, 0},  // requiredDuringSchedulingIgnoredDuringExecution
+    {9748, 89, 2, 0, 0},  // preference
+    {9759, 1, 1, 0, 0},  // weight
+    {9621, 213, 2, kOmitEmpty, 0},  // preferredDuringSchedulingIgnoredDuringExecution
+    {9669, 211, 1, kOmitEmpty, 0},  // requiredDuringSchedulingIgnoredDuringExecution
+    {7358, 98, 1, kOmitEmpty | kPointer, 0},  // labelSelector
+    {9810, 33, 5, kOmitEmpty, 0},  // matchLabelKeys
+    {9825, 33, 6, kOmitEmpty, 0},  // mismatchLabelKeys
+    {9843, 98, 4, kOmitEmpty | kPointer, 0},  // namespaceSelector
+    {9861, 33, 2, kOmitEmpty, 0},  // namespaces
     {164, 0, 3, 0, 0},  // topologyKey
-    {9844, 210, 2, 0, 0},  // podAffinityTerm
-    {9699, 1, 1, 0, 0},  // weight
-    {9561, 213, 2, kOmitEmpty, 0},  // preferredDuringSchedulingIgnoredDuringExecution
-    {9609, 211, 1, kOmitEmpty, 0},  // requiredDuringSchedulingIgnoredDuringExecution
-    {2153, 0, 4, kOmitEmpty, 0},  // effect
-    {2160, 0, 1, kOmitEmpty, 0},  // key
-    {5024, 0, 2, kOmitEmpty, 0},  // operator
-    {9903, 1, 5, kOmitEmpty | kPointer, 0},  // tolerationSeconds
-    {2174, 0, 3, kOmitEmpty, 0},  // value
-    {9939, 33, 2, kOmitEmpty, 0},  // hostnames
+    {9904, 210, 2, 0, 0},  // podAffinityTerm
+    {9759, 1, 1, 0, 0},  // weight
+    {9621, 213, 2, kOmitEmpty, 0},  // preferredDuringSchedulingIgnoredDuringExecution
+    {9669, 211, 1, kOmitEmpty, 0},  // requiredDuringSchedulingIgnoredDuringExecution
+    {2213, 0, 4, kOmitEmpty, 0},  // effect
+    {2220, 0, 1, kOmitEmpty, 0},  // key
+    {5084, 0, 2, kOmitEmpty, 0},  // operator
+    {9963, 1, 5, kOmitEmpty | kPointer, 0},  // tolerationSeconds
+    {2234, 0, 3, kOmitEmpty, 0},  // value
+    {9999, 33, 2, kOmitEmpty, 0},  // hostnames
     {161, 0, 1, 0, 0},  // ip
-    {9970, 33, 1, kOmitEmpty, 0},  // nameservers
-    {4128, 222, 3, kOmitEmpty, 0},  // options
-    {9982, 33, 2, kOmitEmpty, 0},  // searches
+    {10030, 33, 1, kOmitEmpty, 0},  // nameservers
+    {4188, 222, 3, kOmitEmpty, 0},  // options
+    {10042, 33, 2, kOmitEmpty, 0},  // searches
     {108, 0, 1, kOmitEmpty, 0},  // name
-    {2174, 0, 2, kOmitEmpty | kPointer, 0},  // value
-    {10043, 0, 1, 0, 0},  // conditionType
-    {7298, 98, 4, kOmitEmpty | kPointer, 0},  // labelSelector
-    {9750, 33, 8, kOmitEmpty, 0},  // matchLabelKeys
-    {10090, 1, 1, 0, 0},  // maxSkew
-    {10098, 1, 5, kOmitEmpty | kPointer, 0},  // minDomains
-    {10109, 0, 6, kOmitEmpty | kPointer, 0},  // nodeAffinityPolicy
-    {10128, 0, 7, kOmitEmpty | kPointer, 0},  // nodeTaintsPolicy
+    {2234, 0, 2, kOmitEmpty | kPointer, 0},  // value
+    {10103, 0, 1, 0, 0},  // conditionType
+    {7358, 98, 4, kOmitEmpty | kPointer, 0},  // labelSelector
+    {9810, 33, 8, kOmitEmpty, 0},  // matchLabelKeys
+    {10150, 1, 1, 0, 0},  // maxSkew
+    {10158, 1, 5, kOmitEmpty | kPointer, 0},  // minDomains
+    {10169, 0, 6, kOmitEmpty | kPointer, 0},  // nodeAffinityPolicy
+    {10188, 0, 7, kOmitEmpty | kPointer, 0},  // nodeTaintsPolicy
     {164, 0, 2, 0, 0},  // topologyKey
     {176, 0, 3, 0, 0},  // whenUnsatisfiable
     {108, 0, 1, 0, 0},  // name
     {108, 0, 1, 0, 0},  // name
     {108, 0, 1, 0, 0},  // name
-    {10210, 0, 3, kOmitEmpty | kPointer, 0},  // resourceClaimName
-    {10228, 0, 4, kOmitEmpty | kPointer, 0},  // resourceClaimTemplateName
-    {1973, 235, 2, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {10272, 253, 8, kOmitEmpty, 0},  // containerStatuses
-    {10290, 253, 13, kOmitEmpty, 0},  // ephemeralContainerStatuses
-    {10317, 258, 18, kOmitEmpty | kPointer, 0},  // extendedResourceClaimStatus
-    {7923, 0, 5, kOmitEmpty, 0},  // hostIP
-    {10345, 237, 16, kOmitEmpty | kPatchMerge, 161},  // hostIPs
-    {10353, 253, 10, kOmitEmpty, 0},  // initContainerStatuses
-    {1627, 0, 3, kOmitEmpty, 0},  // message
-    {10375, 0, 11, kOmitEmpty, 0},  // nominatedNodeName
-    {10393, 1, 17, kOmitEmpty, 0},  // observedGeneration
-    {1984, 0, 1, kOmitEmpty, 0},  // phase
-    {10412, 0, 6, kOmitEmpty, 0},  // podIP
-    {10418, 239, 12, kOmitEmpty | kPatchMerge, 161},  // podIPs
-    {10425, 0, 9, kOmitEmpty, 0},  // qosClass
-    {1635, 0, 4, kOmitEmpty, 0},  // reason
-    {10434, 0, 14, kOmitEmpty, 0},  // resize
-    {10441, 255, 15, kOmitEmpty | kPatchMerge | kPatchRetainKeys, 108},  // resourceClaimStatuses
-    {10463, 2, 7, kOmitEmpty | kPointer, 0},  // startTime
-    {5558, 2, 3, kOmitEmpty, 0},  // lastProbeTime
-    {2017, 2, 4, kOmitEmpty, 0},  // lastTransitionTime
-    {1627, 0, 6, kOmitEmpty, 0},  // message
-    {10393, 1, 7, kOmitEmpty, 0},  // observedGeneration
-    {1635, 0, 5, kOmitEmpty, 0},  // reason
-    {1920, 0, 2, 0, 0},  // status
+    {10270, 0, 3, kOmitEmpty | kPointer, 0},  // resourceClaimName
+    {10288, 0, 4, kOmitEmpty | kPointer, 0},  // resourceClaimTemplateName
+    {2033, 235, 2, kOmitEmpty | kPatchMerge, 55},  // conditions
+    {10332, 253, 8, kOmitEmpty, 0},  // containerStatuses
+    {10350, 253, 13, kOmitEmpty, 0},  // ephemeralContainerStatuses
+    {10377, 258, 18, kOmitEmpty | kPointer, 0},  // extendedResourceClaimStatus
+    {7983, 0, 5, kOmitEmpty, 0},  // hostIP
+    {10405, 237, 16, kOmitEmpty | kPatchMerge, 161},  // hostIPs
+    {10413, 253, 10, kOmitEmpty, 0},  // initContainerStatuses
+    {1687, 0, 3, kOmitEmpty, 0},  // message
+    {10435, 0, 11, kOmitEmpty, 0},  // nominatedNodeName
+    {10453, 1, 17, kOmitEmpty, 0},  // observedGeneration
+    {2044, 0, 1, kOmitEmpty, 0},  // phase
+    {10472, 0, 6, kOmitEmpty, 0},  // podIP
+    {10478, 239, 12, kOmitEmpty | kPatchMerge, 161},  // podIPs
+    {10485, 0, 9, kOmitEmpty, 0},  // qosClass
+    {1695, 0, 4, kOmitEmpty, 0},  // reason
+    {10494, 0, 14, kOmitEmpty, 0},  // resize
+    {10501, 255, 15, kOmitEmpty | kPatchMerge | kPatchRetainKeys, 108},  // resourceClaimStatuses
+    {10523, 2, 7, kOmitEmpty | kPointer, 0},  // startTime
+    {5618, 2, 3, kOmitEmpty, 0},  // lastProbeTime
+    {2077, 2, 4, kOmitEmpty, 0},  // lastTransitionTime
+    {1687, 0, 6, kOmitEmpty, 0},  // message
+    {10453, 1, 7, kOmitEmpty, 0},  // observedGeneration
+    {1695, 0, 5, kOmitEmpty, 0},  // reason
+    {1980, 0, 2, 0, 0},  // status
     {55, 0, 1, 0, 0},  // type
     {161, 0, 1, 0, 0},  // ip
     {161, 0, 1, 0, 0},  // ip
-    {5448, 28, 10, kOmitEmpty, 0},  // allocatedResources
-    {10547, 251, 14, kOmitEmpty | kPatchMerge, 108},  // allocatedResourcesStatus
-    {10572, 0, 8, kOmitEmpty, 0},  // containerID
-    {3714, 0, 6, 0, 0},  // image
-    {10584, 0, 7, 0, 0},  // imageID
-    {10592, 243, 3, kOmitEmpty, 0},  // lastState
+    {5508, 28, 10, kOmitEmpty, 0},  // allocatedResources
+    {10607, 251, 14, kOmitEmpty | kPatchMerge, 108},  // allocatedResourcesStatus
+    {10632, 0, 8, kOmitEmpty, 0},  // containerID
+    {3774, 0, 6, 0, 0},  // image
+    {10644, 0, 7, 0, 0},  // imageID
+    {10652, 243, 3, kOmitEmpty, 0},  // lastState
     {108, 0, 1, 0, 0},  // name
-    {10602, 4, 4, 0, 0},  // ready
-    {5184, 167, 11, kOmitEmpty | kPointer, 0},  // resources
-    {10608, 1, 5, 0, 0},  // restartCount
-    {10621, 4, 9, kOmitEmpty | kPointer, 0},  // started
-    {10629, 243, 2, kOmitEmpty, 0},  // state
-    {8793, 0, 15, kOmitEmpty | kPointer, 0},  // stopSignal
-    {3752, 247, 13, kOmitEmpty | kPointer, 0},  // user
-    {7877, 245, 12, kOmitEmpty | kPatchMerge, 140},  // volumeMounts
-    {10658, 241, 2, kOmitEmpty | kPointer, 0},  // running
-    {10666, 242, 3, kOmitEmpty | kPointer, 0},  // terminated
-    {10677, 240, 1, kOmitEmpty | kPointer, 0},  // waiting
-    {1627, 0, 2, kOmitEmpty, 0},  // message
-    {1635, 0, 1, kOmitEmpty, 0},  // reason
-    {10745, 2, 1, kOmitEmpty, 0},  // startedAt
-    {10572, 0, 7, kOmitEmpty, 0},  // containerID
-    {10788, 1, 1, 0, 0},  // exitCode
-    {10797, 2, 6, kOmitEmpty, 0},  // finishedAt
-    {1627, 0, 4, kOmitEmpty, 0},  // message
-    {1635, 0, 3, kOmitEmpty, 0},  // reason
-    {10808, 1, 2, kOmitEmpty, 0},  // signal
-    {10745, 2, 5, kOmitEmpty, 0},  // startedAt
+    {10662, 4, 4, 0, 0},  // ready
+    {5244, 167, 11, kOmitEmpty | kPointer, 0},  // resources
+    {10668, 1, 5, 0, 0},  // restartCount
+    {10681, 4, 9, kOmitEmpty | kPointer, 0},  // started
+    {10689, 243, 2, kOmitEmpty, 0},  // state
+    {8853, 0, 15, kOmitEmpty | kPointer, 0},  // stopSignal
+    {3812, 247, 13, kOmitEmpty | kPointer, 0},  // user
+    {7937, 245, 12, kOmitEmpty | kPatchMerge, 140},  // volumeMounts
+    {10718, 241, 2, kOmitEmpty | kPointer, 0},  // running
+    {10726, 242, 3, kOmitEmpty | kPointer, 0},  // terminated
+    {10737, 240, 1, kOmitEmpty | kPointer, 0},  // waiting
+    {1687, 0, 2, kOmitEmpty, 0},  // message
+    {1695, 0, 1, kOmitEmpty, 0},  // reason
+    {10805, 2, 1, kOmitEmpty, 0},  // startedAt
+    {10632, 0, 7, kOmitEmpty, 0},  // containerID
+    {10848, 1, 1, 0, 0},  // exitCode
+    {10857, 2, 6, kOmitEmpty, 0},  // finishedAt
+    {1687, 0, 4, kOmitEmpty, 0},  // message
+    {1695, 0, 3, kOmitEmpty, 0},  // reason
+    {10868, 1, 2, kOmitEmpty, 0},  // signal
+    {10805, 2, 5, kOmitEmpty, 0},  // startedAt
     {140, 0, 2, 0, 0},  // mountPath
     {108, 0, 1, 0, 0},  // name
-    {3487, 4, 3, kOmitEmpty, 0},  // readOnly
-    {8422, 0, 4, kOmitEmpty | kPointer, 0},  // recursiveReadOnly
-    {10863, 246, 1, kOmitEmpty | kPointer, 0},  // linux
-    {10896, 1, 2, 0, 0},  // gid
-    {9453, 202, 3, kOmitEmpty, 0},  // supplementalGroups
+    {3547, 4, 3, kOmitEmpty, 0},  // readOnly
+    {8482, 0, 4, kOmitEmpty | kPointer, 0},  // recursiveReadOnly
+    {10923, 246, 1, kOmitEmpty | kPointer, 0},  // linux
+    {10956, 1, 2, 0, 0},  // gid
+    {9513, 202, 3, kOmitEmpty, 0},  // supplementalGroups
     {14, 1, 1, 0, 0},  // uid
     {108, 0, 1, 0, 0},  // name
-    {5184, 249, 2, kOmitEmpty, 0},  // resources
-    {10946, 0, 2, kOmitEmpty, 0},  // health
+    {5244, 249, 2, kOmitEmpty, 0},  // resources
+    {11006, 0, 2, kOmitEmpty, 0},  // health
     {194, 0, 1, 0, 0},  // resourceID
     {108, 0, 1, 0, 0},  // name
-    {10210, 0, 2, kOmitEmpty | kPointer, 0},  // resourceClaimName
-    {11023, 257, 1, 0, 0},  // requestMappings
-    {10210, 0, 2, 0, 0},  // resourceClaimName
-    {6905, 0, 1, 0, 0},  // containerName
-    {11080, 0, 3, 0, 0},  // requestName
-    {8293, 0, 2, 0, 0},  // resourceName
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {11112, 261, 2, kOmitEmpty, 0},  // template
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 233, 2, kOmitEmpty, 0},  // spec
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 263, 2, kOmitEmpty, 0},  // spec
-    {1920, 266, 3, kOmitEmpty, 0},  // status
-    {11209, 1, 4, kOmitEmpty, 0},  // minReadySeconds
-    {11225, 1, 1, kOmitEmpty | kPointer, 0},  // replicas
-    {5194, 201, 2, kOmitEmpty, 0},  // selector
-    {11112, 261, 3, kOmitEmpty | kPointer, 0},  // template
-    {11270, 1, 5, kOmitEmpty, 0},  // availableReplicas
-    {1973, 265, 6, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {11288, 1, 2, kOmitEmpty, 0},  // fullyLabeledReplicas
-    {10393, 1, 3, kOmitEmpty, 0},  // observedGeneration
-    {11309, 1, 4, kOmitEmpty, 0},  // readyReplicas
-    {11225, 1, 1, 0, 0},  // replicas
-    {2017, 2, 3, kOmitEmpty, 0},  // lastTransitionTime
-    {1627, 0, 5, kOmitEmpty, 0},  // message
-    {1635, 0, 4, kOmitEmpty, 0},  // reason
-    {1920, 0, 2, 0, 0},  // status
+    {10270, 0, 2, kOmitEmpty | kPointer, 0},  // resourceClaimName
+    {11083, 257, 1, 0, 0},  // requestMappings
+    {10270, 0, 2, 0, 0},  // resourceClaimName
+    {6965, 0, 1, 0, 0},  // containerName
+    {11140, 0, 3, 0, 0},  // requestName
+    {8353, 0, 2, 0, 0},  // resourceName
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {11172, 261, 2, kOmitEmpty, 0},  // template
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 233, 2, kOmitEmpty, 0},  // spec
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 263, 2, kOmitEmpty, 0},  // spec
+    {1980, 266, 3, kOmitEmpty, 0},  // status
+    {11269, 1, 4, kOmitEmpty, 0},  // minReadySeconds
+    {11285, 1, 1, kOmitEmpty | kPointer, 0},  // replicas
+    {5254, 201, 2, kOmitEmpty, 0},  // selector
+    {11172, 261, 3, kOmitEmpty | kPointer, 0},  // template
+    {11330, 1, 5, kOmitEmpty, 0},  // availableReplicas
+    {2033, 265, 6, kOmitEmpty | kPatchMerge, 55},  // conditions
+    {11348, 1, 2, kOmitEmpty, 0},  // fullyLabeledReplicas
+    {10453, 1, 3, kOmitEmpty, 0},  // observedGeneration
+    {11369, 1, 4, kOmitEmpty, 0},  // readyReplicas
+    {11285, 1, 1, 0, 0},  // replicas
+    {2077, 2, 3, kOmitEmpty, 0},  // lastTransitionTime
+    {1687, 0, 5, kOmitEmpty, 0},  // message
+    {1695, 0, 4, kOmitEmpty, 0},  // reason
+    {1980, 0, 2, 0, 0},  // status
     {55, 0, 1, 0, 0},  // type
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 271, 2, kOmitEmpty, 0},  // spec
-    {1920, 272, 3, kOmitEmpty, 0},  // status
-    {11410, 28, 1, kOmitEmpty, 0},  // hard
-    {11415, 270, 3, kOmitEmpty | kPointer, 0},  // scopeSelector
-    {11429, 33, 2, kOmitEmpty, 0},  // scopes
-    {4963, 269, 1, kOmitEmpty, 0},  // matchExpressions
-    {5024, 0, 2, 0, 0},  // operator
-    {11500, 0, 1, 0, 0},  // scopeName
-    {5033, 33, 3, kOmitEmpty, 0},  // values
-    {11410, 28, 1, kOmitEmpty, 0},  // hard
-    {11538, 28, 2, kOmitEmpty, 0},  // used
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {979, 13, 2, kOmitEmpty, 0},  // data
-    {984, 4, 5, kOmitEmpty | kPointer, 0},  // immutable
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {11558, 3, 4, kOmitEmpty, 0},  // stringData
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 271, 2, kOmitEmpty, 0},  // spec
+    {1980, 272, 3, kOmitEmpty, 0},  // status
+    {11470, 28, 1, kOmitEmpty, 0},  // hard
+    {11475, 270, 3, kOmitEmpty | kPointer, 0},  // scopeSelector
+    {11489, 33, 2, kOmitEmpty, 0},  // scopes
+    {5023, 269, 1, kOmitEmpty, 0},  // matchExpressions
+    {5084, 0, 2, 0, 0},  // operator
+    {11560, 0, 1, 0, 0},  // scopeName
+    {5093, 33, 3, kOmitEmpty, 0},  // values
+    {11470, 28, 1, kOmitEmpty, 0},  // hard
+    {11598, 28, 2, kOmitEmpty, 0},  // used
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1039, 13, 2, kOmitEmpty, 0},  // data
+    {1044, 4, 5, kOmitEmpty | kPointer, 0},  // immutable
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {11618, 3, 4, kOmitEmpty, 0},  // stringData
     {55, 0, 3, kOmitEmpty, 0},  // type
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 279, 2, kOmitEmpty, 0},  // spec
-    {1920, 287, 3, kOmitEmpty, 0},  // status
-    {11605, 4, 20, kOmitEmpty | kPointer, 0},  // allocateLoadBalancerNodePorts
-    {11635, 0, 3, kOmitEmpty, 0},  // clusterIP
-    {11645, 33, 18, kOmitEmpty, 0},  // clusterIPs
-    {11656, 33, 5, kOmitEmpty, 0},  // externalIPs
-    {11668, 0, 10, kOmitEmpty, 0},  // externalName
-    {11681, 0, 11, kOmitEmpty, 0},  // externalTrafficPolicy
-    {11703, 1, 12, kOmitEmpty, 0},  // healthCheckNodePort
-    {11723, 0, 22, kOmitEmpty | kPointer, 0},  // internalTrafficPolicy
-    {11745, 33, 19, kOmitEmpty, 0},  // ipFamilies
-    {11756, 0, 17, kOmitEmpty | kPointer, 0},  // ipFamilyPolicy
-    {11771, 0, 21, kOmitEmpty | kPointer, 0},  // loadBalancerClass
-    {11789, 0, 8, kOmitEmpty, 0},  // loadBalancerIP
-    {11804, 33, 9, kOmitEmpty, 0},  // loadBalancerSourceRanges
-    {1421, 276, 1, kOmitEmpty | kPatchMerge, 268},  // ports
-    {11829, 4, 13, kOmitEmpty, 0},  // publishNotReadyAddresses
-    {5194, 201, 2, kOmitEmpty, 0},  // selector
-    {11854, 0, 7, kOmitEmpty, 0},  // sessionAffinity
-    {11870, 278, 14, kOmitEmpty | kPointer, 0},  // sessionAffinityConfig
-    {11892, 0, 23, kOmitEmpty | kPointer, 0},  // trafficDistribution
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 279, 2, kOmitEmpty, 0},  // spec
+    {1980, 287, 3, kOmitEmpty, 0},  // status
+    {11665, 4, 20, kOmitEmpty | kPointer, 0},  // allocateLoadBalancerNodePorts
+    {11695, 0, 3, kOmitEmpty, 0},  // clusterIP
+    {11705, 33, 18, kOmitEmpty, 0},  // clusterIPs
+    {11716, 33, 5, kOmitEmpty, 0},  // externalIPs
+    {11728, 0, 10, kOmitEmpty, 0},  // externalName
+    {11741, 0, 11, kOmitEmpty, 0},  // externalTrafficPolicy
+    {11763, 1, 12, kOmitEmpty, 0},  // healthCheckNodePort
+    {11783, 0, 22, kOmitEmpty | kPointer, 0},  // internalTrafficPolicy
+    {11805, 33, 19, kOmitEmpty, 0},  // ipFamilies
+    {11816, 0, 17, kOmitEmpty | kPointer, 0},  // ipFamilyPolicy
+    {11831, 0, 21, kOmitEmpty | kPointer, 0},  // loadBalancerClass
+    {11849, 0, 8, kOmitEmpty, 0},  // loadBalancerIP
+    {11864, 33, 9, kOmitEmpty, 0},  // loadBalancerSourceRanges
+    {1481, 276, 1, kOmitEmpty | kPatchMerge, 268},  // ports
+    {11889, 4, 13, kOmitEmpty, 0},  // publishNotReadyAddresses
+    {5254, 201, 2, kOmitEmpty, 0},  // selector
+    {11914, 0, 7, kOmitEmpty, 0},  // sessionAffinity
+    {11930, 278, 14, kOmitEmpty | kPointer, 0},  // sessionAffinityConfig
+    {11952, 0, 23, kOmitEmpty | kPointer, 0},  // trafficDistribution
     {55, 0, 4, kOmitEmpty, 0},  // type
-    {1534, 0, 6, kOmitEmpty | kPointer, 0},  // appProtocol
+    {1594, 0, 6, kOmitEmpty | kPointer, 0},  // appProtocol
     {108, 0, 1, kOmitEmpty, 0},  // name
-    {11932, 1, 5, kOmitEmpty, 0},  // nodePort
+    {11992, 1, 5, kOmitEmpty, 0},  // nodePort
     {268, 1, 3, 0, 0},  // port
     {127, 0, 2, kOmitEmpty, 0},  // protocol
-    {11941, 179, 4, kOmitEmpty, 0},  // targetPort
-    {11982, 277, 1, kOmitEmpty | kPointer, 0},  // clientIP
-    {8563, 1, 1, kOmitEmpty | kPointer, 0},  // timeoutSeconds
-    {1973, 286, 2, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {12036, 284, 1, kOmitEmpty, 0},  // loadBalancer
-    {12076, 283, 1, kOmitEmpty, 0},  // ingress
-    {1451, 0, 2, kOmitEmpty, 0},  // hostname
+    {12001, 179, 4, kOmitEmpty, 0},  // targetPort
+    {12042, 277, 1, kOmitEmpty | kPointer, 0},  // clientIP
+    {8623, 1, 1, kOmitEmpty | kPointer, 0},  // timeoutSeconds
+    {2033, 286, 2, kOmitEmpty | kPatchMerge, 55},  // conditions
+    {12096, 284, 1, kOmitEmpty, 0},  // loadBalancer
+    {12136, 283, 1, kOmitEmpty, 0},  // ingress
+    {1511, 0, 2, kOmitEmpty, 0},  // hostname
     {161, 0, 1, kOmitEmpty, 0},  // ip
-    {12112, 0, 3, kOmitEmpty | kPointer, 0},  // ipMode
-    {1421, 281, 4, kOmitEmpty, 0},  // ports
-    {2828, 0, 3, kOmitEmpty | kPointer, 0},  // error
+    {12172, 0, 3, kOmitEmpty | kPointer, 0},  // ipMode
+    {1481, 281, 4, kOmitEmpty, 0},  // ports
+    {2888, 0, 3, kOmitEmpty | kPointer, 0},  // error
     {268, 1, 1, 0, 0},  // port
     {127, 0, 2, 0, 0},  // protocol
-    {2017, 2, 4, 0, 0},  // lastTransitionTime
-    {1627, 0, 6, 0, 0},  // message
-    {10393, 1, 3, kOmitEmpty, 0},  // observedGeneration
-    {1635, 0, 5, 0, 0},  // reason
-    {1920, 0, 2, 0, 0},  // status
+    {2077, 2, 4, 0, 0},  // lastTransitionTime
+    {1687, 0, 6, 0, 0},  // message
+    {10453, 1, 3, kOmitEmpty, 0},  // observedGeneration
+    {1695, 0, 5, 0, 0},  // reason
+    {1980, 0, 2, 0, 0},  // status
     {55, 0, 1, 0, 0},  // type
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {5690, 4, 4, kOmitEmpty | kPointer, 0},  // automountServiceAccountToken
-    {5856, 290, 3, kOmitEmpty, 0},  // imagePullSecrets
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {12179, 289, 2, kOmitEmpty | kPatchMerge, 108},  // secrets
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {979, 8, 2, kOmitEmpty, 0},  // data
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {6433, 1, 3, 0, 0},  // revision
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 295, 2, kOmitEmpty, 0},  // spec
-    {1920, 298, 3, kOmitEmpty, 0},  // status
-    {11209, 1, 4, kOmitEmpty, 0},  // minReadySeconds
-    {12254, 1, 6, kOmitEmpty | kPointer, 0},  // revisionHistoryLimit
-    {5194, 98, 1, kPointer, 0},  // selector
-    {11112, 261, 2, 0, 0},  // template
-    {12275, 294, 3, kOmitEmpty, 0},  // updateStrategy
-    {12322, 293, 2, kOmitEmpty | kPointer, 0},  // rollingUpdate
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {5750, 4, 4, kOmitEmpty | kPointer, 0},  // automountServiceAccountToken
+    {5916, 290, 3, kOmitEmpty, 0},  // imagePullSecrets
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {12239, 289, 2, kOmitEmpty | kPatchMerge, 108},  // secrets
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1039, 8, 2, kOmitEmpty, 0},  // data
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {6493, 1, 3, 0, 0},  // revision
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 295, 2, kOmitEmpty, 0},  // spec
+    {1980, 298, 3, kOmitEmpty, 0},  // status
+    {11269, 1, 4, kOmitEmpty, 0},  // minReadySeconds
+    {12314, 1, 6, kOmitEmpty | kPointer, 0},  // revisionHistoryLimit
+    {5254, 98, 1, kPointer, 0},  // selector
+    {11172, 261, 2, 0, 0},  // template
+    {12335, 294, 3, kOmitEmpty, 0},  // updateStrategy
+    {12382, 293, 2, kOmitEmpty | kPointer, 0},  // rollingUpdate
     {55, 0, 1, kOmitEmpty, 0},  // type
-    {12367, 179, 2, kOmitEmpty | kPointer, 0},  // maxSurge
-    {12376, 179, 1, kOmitEmpty | kPointer, 0},  // maxUnavailable
-    {12415, 1, 9, kOmitEmpty | kPointer, 0},  // collisionCount
-    {1973, 297, 10, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {12430, 1, 1, 0, 0},  // currentNumberScheduled
-    {12453, 1, 3, 0, 0},  // desiredNumberScheduled
-    {12476, 1, 7, kOmitEmpty, 0},  // numberAvailable
-    {12492, 1, 2, 0, 0},  // numberMisscheduled
-    {12511, 1, 4, 0, 0},  // numberReady
-    {12523, 1, 8, kOmitEmpty, 0},  // numberUnavailable
-    {10393, 1, 5, kOmitEmpty, 0},  // observedGeneration
-    {12541, 1, 6, kOmitEmpty, 0},  // updatedNumberScheduled
-    {2017, 2, 3, kOmitEmpty, 0},  // lastTransitionTime
-    {1627, 0, 5, kOmitEmpty, 0},  // message
-    {1635, 0, 4, kOmitEmpty, 0},  // reason
-    {1920, 0, 2, 0, 0},  // status
+    {12427, 179, 2, kOmitEmpty | kPointer, 0},  // maxSurge
+    {12436, 179, 1, kOmitEmpty | kPointer, 0},  // maxUnavailable
+    {12475, 1, 9, kOmitEmpty | kPointer, 0},  // collisionCount
+    {2033, 297, 10, kOmitEmpty | kPatchMerge, 55},  // conditions
+    {12490, 1, 1, 0, 0},  // currentNumberScheduled
+    {12513, 1, 3, 0, 0},  // desiredNumberScheduled
+    {12536, 1, 7, kOmitEmpty, 0},  // numberAvailable
+    {12552, 1, 2, 0, 0},  // numberMisscheduled
+    {12571, 1, 4, 0, 0},  // numberReady
+    {12583, 1, 8, kOmitEmpty, 0},  // numberUnavailable
+    {10453, 1, 5, kOmitEmpty, 0},  // observedGeneration
+    {12601, 1, 6, kOmitEmpty, 0},  // updatedNumberScheduled
+    {2077, 2, 3, kOmitEmpty, 0},  // lastTransitionTime
+    {1687, 0, 5, kOmitEmpty, 0},  // message
+    {1695, 0, 4, kOmitEmpty, 0},  // reason
+    {1980, 0, 2, 0, 0},  // status
     {55, 0, 1, 0, 0},  // type
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 302, 2, kOmitEmpty, 0},  // spec
-    {1920, 305, 3, kOmitEmpty, 0},  // status
-    {11209, 1, 5, kOmitEmpty, 0},  // minReadySeconds
-    {12633, 4, 7, kOmitEmpty, 0},  // paused
-    {12640, 1, 9, kOmitEmpty | kPointer, 0},  // progressDeadlineSeconds
-    {11225, 1, 1, kOmitEmpty | kPointer, 0},  // replicas
-    {12254, 1, 6, kOmitEmpty | kPointer, 0},  // revisionHistoryLimit
-    {5194, 98, 2, kPointer, 0},  // selector
-    {12664, 301, 4, kOmitEmpty | kPatchRetainKeys, 0},  // strategy
-    {11112, 261, 3, 0, 0},  // template
-    {12322, 300, 2, kOmitEmpty | kPointer, 0},  // rollingUpdate
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 302, 2, kOmitEmpty, 0},  // spec
+    {1980, 305, 3, kOmitEmpty, 0},  // status
+    {11269, 1, 5, kOmitEmpty, 0},  // minReadySeconds
+    {12693, 4, 7, kOmitEmpty, 0},  // paused
+    {12700, 1, 9, kOmitEmpty | kPointer, 0},  // progressDeadlineSeconds
+    {11285, 1, 1, kOmitEmpty | kPointer, 0},  // replicas
+    {12314, 1, 6, kOmitEmpty | kPointer, 0},  // revisionHistoryLimit
+    {5254, 98, 2, kPointer, 0},  // selector
+    {12724, 301, 4, kOmitEmpty | kPatchRetainKeys, 0},  // strategy
+    {11172, 261, 3, 0, 0},  // template
+    {12382, 300, 2, kOmitEmpty | kPointer, 0},  // rollingUpdate
     {55, 0, 1, kOmitEmpty, 0},  // type
-    {12367, 179, 2, kOmitEmpty | kPointer, 0},  // maxSurge
-    {12376, 179, 1, kOmitEmpty | kPointer, 0},  // maxUnavailable
-    {11270, 1, 4, kOmitEmpty, 0},  // availableReplicas
-    {12415, 1, 8, kOmitEmpty | kPointer, 0},  // collisionCount
-    {1973, 304, 6, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {10393, 1, 1, kOmitEmpty, 0},  // observedGeneration
-    {11309, 1, 7, kOmitEmpty, 0},  // readyReplicas
-    {11225, 1, 2, kOmitEmpty, 0},  // replicas
-    {12757, 1, 9, kOmitEmpty | kPointer, 0},  // terminatingReplicas
-    {12777, 1, 5, kOmitEmpty, 0},  // unavailableReplicas
-    {12797, 1, 3, kOmitEmpty, 0},  // updatedReplicas
-    {2017, 2, 7, kOmitEmpty, 0},  // lastTransitionTime
-    {12841, 2, 6, kOmitEmpty, 0},  // lastUpdateTime
-    {1627, 0, 5, kOmitEmpty, 0},  // message
-    {1635, 0, 4, kOmitEmpty, 0},  // reason
-    {1920, 0, 2, 0, 0},  // status
+    {12427, 179, 2, kOmitEmpty | kPointer, 0},  // maxSurge
+    {12436, 179, 1, kOmitEmpty | kPointer, 0},  // maxUnavailable
+    {11330, 1, 4, kOmitEmpty, 0},  // availableReplicas
+    {12475, 1, 8, kOmitEmpty | kPointer, 0},  // collisionCount
+    {2033, 304, 6, kOmitEmpty | kPatchMerge, 55},  // conditions
+    {10453, 1, 1, kOmitEmpty, 0},  // observedGeneration
+    {11369, 1, 7, kOmitEmpty, 0},  // readyReplicas
+    {11285, 1, 2, kOmitEmpty, 0},  // replicas
+    {12817, 1, 9, kOmitEmpty | kPointer, 0},  // terminatingReplicas
+    {12837, 1, 5, kOmitEmpty, 0},  // unavailableReplicas
+    {12857, 1, 3, kOmitEmpty, 0},  // updatedReplicas
+    {2077, 2, 7, kOmitEmpty, 0},  // lastTransitionTime
+    {12901, 2, 6, kOmitEmpty, 0},  // lastUpdateTime
+    {1687, 0, 5, kOmitEmpty, 0},  // message
+    {1695, 0, 4, kOmitEmpty, 0},  // reason
+    {1980, 0, 2, 0, 0},  // status
     {55, 0, 1, 0, 0},  // type
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 307, 2, kOmitEmpty, 0},  // spec
-    {1920, 310, 3, kOmitEmpty, 0},  // status
-    {11209, 1, 4, kOmitEmpty, 0},  // minReadySeconds
-    {11225, 1, 1, kOmitEmpty | kPointer, 0},  // replicas
-    {5194, 98, 2, kPointer, 0},  // selector
-    {11112, 261, 3, kOmitEmpty, 0},  // template
-    {11270, 1, 5, kOmitEmpty, 0},  // availableReplicas
-    {1973, 309, 6, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {11288, 1, 2, kOmitEmpty, 0},  // fullyLabeledReplicas
-    {10393, 1, 3, kOmitEmpty, 0},  // observedGeneration
-    {11309, 1, 4, kOmitEmpty, 0},  // readyReplicas
-    {11225, 1, 1, 0, 0},  // replicas
-    {12757, 1, 7, kOmitEmpty | kPointer, 0},  // terminatingReplicas
-    {2017, 2, 3, kOmitEmpty, 0},  // lastTransitionTime
-    {1627, 0, 5, kOmitEmpty, 0},  // message
-    {1635, 0, 4, kOmitEmpty, 0},  // reason
-    {1920, 0, 2, 0, 0},  // status
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 307, 2, kOmitEmpty, 0},  // spec
+    {1980, 310, 3, kOmitEmpty, 0},  // status
+    {11269, 1, 4, kOmitEmpty, 0},  // minReadySeconds
+    {11285, 1, 1, kOmitEmpty | kPointer, 0},  // replicas
+    {5254, 98, 2, kPointer, 0},  // selector
+    {11172, 261, 3, kOmitEmpty, 0},  // template
+    {11330, 1, 5, kOmitEmpty, 0},  // availableReplicas
+    {2033, 309, 6, kOmitEmpty | kPatchMerge, 55},  // conditions
+    {11348, 1, 2, kOmitEmpty, 0},  // fullyLabeledReplicas
+    {10453, 1, 3, kOmitEmpty, 0},  // observedGeneration
+    {11369, 1, 4, kOmitEmpty, 0},  // readyReplicas
+    {11285, 1, 1, 0, 0},  // replicas
+    {12817, 1, 7, kOmitEmpty | kPointer, 0},  // terminatingReplicas
+    {2077, 2, 3, kOmitEmpty, 0},  // lastTransitionTime
+    {1687, 0, 5, kOmitEmpty, 0},  // message
+    {1695, 0, 4, kOmitEmpty, 0},  // reason
+    {1980, 0, 2, 0, 0},  // status
     {55, 0, 1, 0, 0},  // type
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 317, 2, kOmitEmpty, 0},  // spec
-    {1920, 320, 3, kOmitEmpty, 0},  // status
-    {11209, 1, 9, kOmitEmpty, 0},  // minReadySeconds
-    {12995, 316, 11, kOmitEmpty | kPointer, 0},  // ordinals
-    {13004, 315, 10, kOmitEmpty | kPointer, 0},  // persistentVolumeClaimRetentionPolicy
-    {13041, 0, 6, kOmitEmpty, 0},  // podManagementPolicy
-    {11225, 1, 1, kOmitEmpty | kPointer, 0},  // replicas
-    {12254, 1, 8, kOmitEmpty | kPointer, 0},  // revisionHistoryLimit
-    {5194, 98, 2, kPointer, 0},  // selector
-    {13061, 0, 5, 0, 0},  // serviceName
-    {11112, 261, 3, 0, 0},  // template
-    {12275, 314, 7, kOmitEmpty, 0},  // updateStrategy
-    {13073, 312, 4, kOmitEmpty, 0},  // volumeClaimTemplates
-    {12322, 313, 2, kOmitEmpty | kPointer, 0},  // rollingUpdate
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 317, 2, kOmitEmpty, 0},  // spec
+    {1980, 320, 3, kOmitEmpty, 0},  // status
+    {11269, 1, 9, kOmitEmpty, 0},  // minReadySeconds
+    {13055, 316, 11, kOmitEmpty | kPointer, 0},  // ordinals
+    {13064, 315, 10, kOmitEmpty | kPointer, 0},  // persistentVolumeClaimRetentionPolicy
+    {13101, 0, 6, kOmitEmpty, 0},  // podManagementPolicy
+    {11285, 1, 1, kOmitEmpty | kPointer, 0},  // replicas
+    {12314, 1, 8, kOmitEmpty | kPointer, 0},  // revisionHistoryLimit
+    {5254, 98, 2, kPointer, 0},  // selector
+    {13121, 0, 5, 0, 0},  // serviceName
+    {11172, 261, 3, 0, 0},  // template
+    {12335, 314, 7, kOmitEmpty, 0},  // updateStrategy
+    {13133, 312, 4, kOmitEmpty, 0},  // volumeClaimTemplates
+    {12382, 313, 2, kOmitEmpty | kPointer, 0},  // rollingUpdate
     {55, 0, 1, kOmitEmpty, 0},  // type
-    {12376, 179, 2, kOmitEmpty | kPointer, 0},  // maxUnavailable
-    {3470, 1, 1, kOmitEmpty | kPointer, 0},  // partition
-    {13225, 0, 1, kOmitEmpty, 0},  // whenDeleted
-    {13237, 0, 2, kOmitEmpty, 0},  // whenScaled
-    {13276, 1, 1, 0, 0},  // start
-    {11270, 1, 11, 0, 0},  // availableReplicas
-    {12415, 1, 9, kOmitEmpty | kPointer, 0},  // collisionCount
-    {1973, 319, 10, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {13308, 1, 4, kOmitEmpty, 0},  // currentReplicas
-    {13324, 0, 6, kOmitEmpty, 0},  // currentRevision
-    {10393, 1, 1, kOmitEmpty, 0},  // observedGeneration
-    {11309, 1, 3, kOmitEmpty, 0},  // readyReplicas
-    {11225, 1, 2, 0, 0},  // replicas
-    {13340, 0, 7, kOmitEmpty, 0},  // updateRevision
-    {12797, 1, 5, kOmitEmpty, 0},  // updatedReplicas
-    {2017, 2, 3, kOmitEmpty, 0},  // lastTransitionTime
-    {1627, 0, 5, kOmitEmpty, 0},  // message
-    {1635, 0, 4, kOmitEmpty, 0},  // reason
-    {1920, 0, 2, 0, 0},  // status
+    {12436, 179, 2, kOmitEmpty | kPointer, 0},  // maxUnavailable
+    {3530, 1, 1, kOmitEmpty | kPointer, 0},  // partition
+    {13285, 0, 1, kOmitEmpty, 0},  // whenDeleted
+    {13297, 0, 2, kOmitEmpty, 0},  // whenScaled
+    {13336, 1, 1, 0, 0},  // start
+    {11330, 1, 11, 0, 0},  // availableReplicas
+    {12475, 1, 9, kOmitEmpty | kPointer, 0},  // collisionCount
+    {2033, 319, 10, kOmitEmpty | kPatchMerge, 55},  // conditions
+    {13368, 1, 4, kOmitEmpty, 0},  // currentReplicas
+    {13384, 0, 6, kOmitEmpty, 0},  // currentRevision
+    {10453, 1, 1, kOmitEmpty, 0},  // observedGeneration
+    {11369, 1, 3, kOmitEmpty, 0},  // readyReplicas
+    {11285, 1, 2, 0, 0},  // replicas
+    {13400, 0, 7, kOmitEmpty, 0},  // updateRevision
+    {12857, 1, 5, kOmitEmpty, 0},  // updatedReplicas
+    {2077, 2, 3, kOmitEmpty, 0},  // lastTransitionTime
+    {1687, 0, 5, kOmitEmpty, 0},  // message
+    {1695, 0, 4, kOmitEmpty, 0},  // reason
+    {1980, 0, 2, 0, 0},  // status
     {55, 0, 1, 0, 0},  // type
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 333, 2, kOmitEmpty, 0},  // spec
-    {1920, 335, 3, kOmitEmpty, 0},  // status
-    {13422, 0, 3, kOmitEmpty, 0},  // concurrencyPolicy
-    {13440, 1, 7, kOmitEmpty | kPointer, 0},  // failedJobsHistoryLimit
-    {13463, 332, 5, 0, 0},  // jobTemplate
-    {13475, 0, 1, 0, 0},  // schedule
-    {13484, 1, 2, kOmitEmpty | kPointer, 0},  // startingDeadlineSeconds
-    {13508, 1, 6, kOmitEmpty | kPointer, 0},  // successfulJobsHistoryLimit
-    {13535, 4, 4, kOmitEmpty | kPointer, 0},  // suspend
-    {13543, 0, 8, kOmitEmpty | kPointer, 0},  // timeZone
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 331, 2, kOmitEmpty, 0},  // spec
-    {5659, 1, 3, kOmitEmpty | kPointer, 0},  // activeDeadlineSeconds
-    {13594, 1, 7, kOmitEmpty | kPointer, 0},  // backoffLimit
-    {13607, 1, 12, kOmitEmpty | kPointer, 0},  // backoffLimitPerIndex
-    {13628, 0, 9, kOmitEmpty | kPointer, 0},  // completionMode
-    {13643, 1, 2, kOmitEmpty | kPointer, 0},  // completions
-    {13655, 0, 15, kOmitEmpty | kPointer, 0},  // managedBy
-    {13665, 4, 5, kOmitEmpty | kPointer, 0},  // manualSelector
-    {13680, 1, 13, kOmitEmpty | kPointer, 0},  // maxFailedIndexes
-    {13697, 1, 1, kOmitEmpty | kPointer, 0},  // parallelism
-    {13709, 327, 11, kOmitEmpty | kPointer, 0},  // podFailurePolicy
-    {13726, 0, 14, kOmitEmpty | kPointer, 0},  // podReplacementPolicy
-    {5194, 98, 4, kOmitEmpty | kPointer, 0},  // selector
-    {13747, 330, 16, kOmitEmpty | kPointer, 0},  // successPolicy
-    {13535, 4, 10, kOmitEmpty | kPointer, 0},  // suspend
-    {11112, 261, 6, 0, 0},  // template
-    {13761, 1, 8, kOmitEmpty | kPointer, 0},  // ttlSecondsAfterFinished
-    {13811, 326, 1, 0, 0},  // rules
-    {1560, 0, 1, 0, 0},  // action
-    {13847, 322, 2, kOmitEmpty | kPointer, 0},  // onExitCodes
-    {13859, 324, 3, kOmitEmpty, 0},  // onPodConditions
-    {6905, 0, 1, kOmitEmpty | kPointer, 0},  // containerName
-    {5024, 0, 2, 0, 0},  // operator
-    {5033, 170, 3, 0, 0},  // values
-    {1920, 0, 2, 0, 0},  // status
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 333, 2, kOmitEmpty, 0},  // spec
+    {1980, 335, 3, kOmitEmpty, 0},  // status
+    {13482, 0, 3, kOmitEmpty, 0},  // concurrencyPolicy
+    {13500, 1, 7, kOmitEmpty | kPointer, 0},  // failedJobsHistoryLimit
+    {13523, 332, 5, 0, 0},  // jobTemplate
+    {13535, 0, 1, 0, 0},  // schedule
+    {13544, 1, 2, kOmitEmpty | kPointer, 0},  // startingDeadlineSeconds
+    {13568, 1, 6, kOmitEmpty | kPointer, 0},  // successfulJobsHistoryLimit
+    {13595, 4, 4, kOmitEmpty | kPointer, 0},  // suspend
+    {13603, 0, 8, kOmitEmpty | kPointer, 0},  // timeZone
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 331, 2, kOmitEmpty, 0},  // spec
+    {5719, 1, 3, kOmitEmpty | kPointer, 0},  // activeDeadlineSeconds
+    {13654, 1, 7, kOmitEmpty | kPointer, 0},  // backoffLimit
+    {13667, 1, 12, kOmitEmpty | kPointer, 0},  // backoffLimitPerIndex
+    {13688, 0, 9, kOmitEmpty | kPointer, 0},  // completionMode
+    {13703, 1, 2, kOmitEmpty | kPointer, 0},  // completions
+    {13715, 0, 15, kOmitEmpty | kPointer, 0},  // managedBy
+    {13725, 4, 5, kOmitEmpty | kPointer, 0},  // manualSelector
+    {13740, 1, 13, kOmitEmpty | kPointer, 0},  // maxFailedIndexes
+    {13757, 1, 1, kOmitEmpty | kPointer, 0},  // parallelism
+    {13769, 327, 11, kOmitEmpty | kPointer, 0},  // podFailurePolicy
+    {13786, 0, 14, kOmitEmpty | kPointer, 0},  // podReplacementPolicy
+    {5254, 98, 4, kOmitEmpty | kPointer, 0},  // selector
+    {13807, 330, 16, kOmitEmpty | kPointer, 0},  // successPolicy
+    {13595, 4, 10, kOmitEmpty | kPointer, 0},  // suspend
+    {11172, 261, 6, 0, 0},  // template
+    {13821, 1, 8, kOmitEmpty | kPointer, 0},  // ttlSecondsAfterFinished
+    {13871, 326, 1, 0, 0},  // rules
+    {1620, 0, 1, 0, 0},  // action
+    {13907, 322, 2, kOmitEmpty | kPointer, 0},  // onExitCodes
+    {13919, 324, 3, kOmitEmpty, 0},  // onPodConditions
+    {6965, 0, 1, kOmitEmpty | kPointer, 0},  // containerName
+    {5084, 0, 2, 0, 0},  // operator
+    {5093, 170, 3, 0, 0},  // values
+    {1980, 0, 2, 0, 0},  // status
     {55, 0, 1, 0, 0},  // type
-    {13811, 329, 1, 0, 0},  // rules
-    {14021, 1, 2, kOmitEmpty | kPointer, 0},  // succeededCount
-    {14036, 0, 1, kOmitEmpty | kPointer, 0},  // succeededIndexes
-    {2812, 334, 1, kOmitEmpty, 0},  // active
-    {14076, 2, 4, kOmitEmpty | kPointer, 0},  // lastScheduleTime
-    {14093, 2, 5, kOmitEmpty | kPointer, 0},  // lastSuccessfulTime
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 331, 2, kOmitEmpty, 0},  // spec
-    {1920, 340, 3, kOmitEmpty, 0},  // status
-    {2812, 1, 4, kOmitEmpty, 0},  // active
-    {14144, 0, 7, kOmitEmpty, 0},  // completedIndexes
-    {14161, 2, 3, kOmitEmpty | kPointer, 0},  // completionTime
-    {1973, 338, 1, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {14176, 1, 6, kOmitEmpty, 0},  // failed
-    {14183, 0, 10, kOmitEmpty | kPointer, 0},  // failedIndexes
-    {10602, 1, 9, kOmitEmpty | kPointer, 0},  // ready
-    {10463, 2, 2, kOmitEmpty | kPointer, 0},  // startTime
-    {14197, 1, 5, kOmitEmpty, 0},  // succeeded
-    {14207, 1, 11, kOmitEmpty | kPointer, 0},  // terminating
-    {14219, 339, 8, kOmitEmpty | kPointer, 0},  // uncountedTerminatedPods
-    {5558, 2, 3, kOmitEmpty, 0},  // lastProbeTime
-    {2017, 2, 4, kOmitEmpty, 0},  // lastTransitionTime
-    {1627, 0, 6, kOmitEmpty, 0},  // message
-    {1635, 0, 5, kOmitEmpty, 0},  // reason
-    {1920, 0, 2, 0, 0},  // status
+    {13871, 329, 1, 0, 0},  // rules
+    {14081, 1, 2, kOmitEmpty | kPointer, 0},  // succeededCount
+    {14096, 0, 1, kOmitEmpty | kPointer, 0},  // succeededIndexes
+    {2872, 334, 1, kOmitEmpty, 0},  // active
+    {14136, 2, 4, kOmitEmpty | kPointer, 0},  // lastScheduleTime
+    {14153, 2, 5, kOmitEmpty | kPointer, 0},  // lastSuccessfulTime
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 331, 2, kOmitEmpty, 0},  // spec
+    {1980, 340, 3, kOmitEmpty, 0},  // status
+    {2872, 1, 4, kOmitEmpty, 0},  // active
+    {14204, 0, 7, kOmitEmpty, 0},  // completedIndexes
+    {14221, 2, 3, kOmitEmpty | kPointer, 0},  // completionTime
+    {2033, 338, 1, kOmitEmpty | kPatchMerge, 55},  // conditions
+    {14236, 1, 6, kOmitEmpty, 0},  // failed
+    {14243, 0, 10, kOmitEmpty | kPointer, 0},  // failedIndexes
+    {10662, 1, 9, kOmitEmpty | kPointer, 0},  // ready
+    {10523, 2, 2, kOmitEmpty | kPointer, 0},  // startTime
+    {14257, 1, 5, kOmitEmpty, 0},  // succeeded
+    {14267, 1, 11, kOmitEmpty | kPointer, 0},  // terminating
+    {14279, 339, 8, kOmitEmpty | kPointer, 0},  // uncountedTerminatedPods
+    {5618, 2, 3, kOmitEmpty, 0},  // lastProbeTime
+    {2077, 2, 4, kOmitEmpty, 0},  // lastTransitionTime
+    {1687, 0, 6, kOmitEmpty, 0},  // message
+    {1695, 0, 5, kOmitEmpty, 0},  // reason
+    {1980, 0, 2, 0, 0},  // status
     {55, 0, 1, 0, 0},  // type
-    {14176, 7, 2, kOmitEmpty, 0},  // failed
-    {14197, 7, 1, kOmitEmpty, 0},  // succeeded
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 353, 2, kOmitEmpty, 0},  // spec
-    {1920, 359, 3, kOmitEmpty, 0},  // status
-    {14346, 344, 1, kOmitEmpty | kPointer, 0},  // defaultBackend
-    {14361, 0, 4, kOmitEmpty | kPointer, 0},  // ingressClassName
-    {13811, 352, 3, kOmitEmpty, 0},  // rules
-    {14378, 346, 2, kOmitEmpty, 0},  // tls
-    {6927, 100, 3, kOmitEmpty | kPointer, 0},  // resource
-    {8749, 343, 4, kOmitEmpty | kPointer, 0},  // service
+    {14236, 7, 2, kOmitEmpty, 0},  // failed
+    {14257, 7, 1, kOmitEmpty, 0},  // succeeded
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 353, 2, kOmitEmpty, 0},  // spec
+    {1980, 359, 3, kOmitEmpty, 0},  // status
+    {14406, 344, 1, kOmitEmpty | kPointer, 0},  // defaultBackend
+    {14421, 0, 4, kOmitEmpty | kPointer, 0},  // ingressClassName
+    {13871, 352, 3, kOmitEmpty, 0},  // rules
+    {14438, 346, 2, kOmitEmpty, 0},  // tls
+    {6987, 100, 3, kOmitEmpty | kPointer, 0},  // resource
+    {8809, 343, 4, kOmitEmpty | kPointer, 0},  // service
     {108, 0, 1, 0, 0},  // name
     {268, 342, 2, kOmitEmpty, 0},  // port
     {108, 0, 1, kOmitEmpty, 0},  // name
-    {14480, 1, 2, kOmitEmpty, 0},  // number
-    {14512, 33, 1, kOmitEmpty, 0},  // hosts
-    {4176, 0, 2, kOmitEmpty, 0},  // secretName
+    {14540, 1, 2, kOmitEmpty, 0},  // number
+    {14572, 33, 1, kOmitEmpty, 0},  // hosts
+    {4236, 0, 2, kOmitEmpty, 0},  // secretName
     {0, 350, 2, 0, 0},  // (inline)
-    {1731, 0, 1, kOmitEmpty, 0},  // host
-    {14575, 349, 1, kOmitEmpty | kPointer, 0},  // http
-    {14615, 348, 1, 0, 0},  // paths
-    {14651, 344, 2, 0, 0},  // backend
-    {3575, 0, 1, kOmitEmpty, 0},  // path
-    {14659, 0, 3, kPointer, 0},  // pathType
-    {12036, 358, 1, kOmitEmpty, 0},  // loadBalancer
-    {12076, 357, 1, kOmitEmpty, 0},  // ingress
-    {1451, 0, 2, kOmitEmpty, 0},  // hostname
+    {1791, 0, 1, kOmitEmpty, 0},  // host
+    {14635, 349, 1, kOmitEmpty | kPointer, 0},  // http
+    {14675, 348, 1, 0, 0},  // paths
+    {14711, 344, 2, 0, 0},  // backend
+    {3635, 0, 1, kOmitEmpty, 0},  // path
+    {14719, 0, 3, kPointer, 0},  // pathType
+    {12096, 358, 1, kOmitEmpty, 0},  // loadBalancer
+    {12136, 357, 1, kOmitEmpty, 0},  // ingress
+    {1511, 0, 2, kOmitEmpty, 0},  // hostname
     {161, 0, 1, kOmitEmpty, 0},  // ip
-    {1421, 355, 4, kOmitEmpty, 0},  // ports
-    {2828, 0, 3, kOmitEmpty | kPointer, 0},  // error
+    {1481, 355, 4, kOmitEmpty, 0},  // ports
+    {2888, 0, 3, kOmitEmpty | kPointer, 0},  // error
     {268, 1, 1, 0, 0},  // port
     {127, 0, 2, 0, 0},  // protocol
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 362, 2, kOmitEmpty, 0},  // spec
-    {1251, 0, 1, kOmitEmpty, 0},  // controller
-    {14867, 361, 2, kOmitEmpty | kPointer, 0},  // parameters
-    {5348, 0, 1, kOmitEmpty | kPointer, 0},  // apiGroup
-    {994, 0, 2, 0, 0},  // kind
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 362, 2, kOmitEmpty, 0},  // spec
+    {1311, 0, 1, kOmitEmpty, 0},  // controller
+    {14927, 361, 2, kOmitEmpty | kPointer, 0},  // parameters
+    {5408, 0, 1, kOmitEmpty | kPointer, 0},  // apiGroup
+    {1054, 0, 2, 0, 0},  // kind
     {108, 0, 3, 0, 0},  // name
-    {1158, 0, 5, kOmitEmpty | kPointer, 0},  // namespace
-    {14924, 0, 4, kPointer, 0},  // scope
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 373, 2, kOmitEmpty, 0},  // spec
-    {14990, 372, 3, kOmitEmpty, 0},  // egress
-    {12076, 370, 2, kOmitEmpty, 0},  // ingress
-    {14997, 98, 1, 0, 0},  // podSelector
-    {15009, 33, 4, kOmitEmpty, 0},  // policyTypes
-    {15060, 368, 2, kOmitEmpty, 0},  // from
-    {1421, 365, 1, kOmitEmpty, 0},  // ports
-    {15097, 1, 3, kOmitEmpty | kPointer, 0},  // endPort
+    {1218, 0, 5, kOmitEmpty | kPointer, 0},  // namespace
+    {14984, 0, 4, kPointer, 0},  // scope
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 373, 2, kOmitEmpty, 0},  // spec
+    {15050, 372, 3, kOmitEmpty, 0},  // egress
+    {12136, 370, 2, kOmitEmpty, 0},  // ingress
+    {15057, 98, 1, 0, 0},  // podSelector
+    {15069, 33, 4, kOmitEmpty, 0},  // policyTypes
+    {15120, 368, 2, kOmitEmpty, 0},  // from
+    {1481, 365, 1, kOmitEmpty, 0},  // ports
+    {15157, 1, 3, kOmitEmpty | kPointer, 0},  // endPort
     {268, 179, 2, kOmitEmpty | kPointer, 0},  // port
     {127, 0, 1, kOmitEmpty | kPointer, 0},  // protocol
-    {15137, 366, 3, kOmitEmpty | kPointer, 0},  // ipBlock
-    {9783, 98, 2, kOmitEmpty | kPointer, 0},  // namespaceSelector
-    {14997, 98, 1, kOmitEmpty | kPointer, 0},  // podSelector
-    {15167, 0, 1, 0, 0},  // cidr
-    {15172, 33, 2, kOmitEmpty, 0},  // except
-    {1421, 365, 1, kOmitEmpty, 0},  // ports
-    {15217, 368, 2, kOmitEmpty, 0},  // to
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 375, 2, kOmitEmpty, 0},  // spec
-    {1920, 377, 3, kOmitEmpty, 0},  // status
-    {12376, 179, 3, kOmitEmpty | kPointer, 0},  // maxUnavailable
-    {15284, 179, 1, kOmitEmpty | kPointer, 0},  // minAvailable
-    {5194, 98, 2, kOmitEmpty | kPointer | kPatchReplace, 0},  // selector
-    {15297, 0, 4, kOmitEmpty | kPointer, 0},  // unhealthyPodEvictionPolicy
-    {1973, 286, 7, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {15360, 1, 4, 0, 0},  // currentHealthy
-    {15375, 1, 5, 0, 0},  // desiredHealthy
-    {15390, 376, 2, kOmitEmpty, 0},  // disruptedPods
-    {15404, 1, 3, 0, 0},  // disruptionsAllowed
-    {15423, 1, 6, 0, 0},  // expectedPods
-    {10393, 1, 1, kOmitEmpty, 0},  // observedGeneration
-    {15456, 382, 3, kOmitEmpty | kPointer, 0},  // aggregationRule
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {13811, 380, 2, 0, 0},  // rules
-    {15491, 33, 2, kOmitEmpty, 0},  // apiGroups
-    {15501, 33, 5, kOmitEmpty, 0},  // nonResourceURLs
-    {15517, 33, 4, kOmitEmpty, 0},  // resourceNames
-    {5184, 33, 3, kOmitEmpty, 0},  // resources
-    {15531, 33, 1, 0, 0},  // verbs
-    {15561, 381, 1, kOmitEmpty, 0},  // clusterRoleSelectors
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {15609, 386, 3, 0, 0},  // roleRef
-    {15617, 385, 2, kOmitEmpty, 0},  // subjects
-    {5348, 0, 2, kOmitEmpty, 0},  // apiGroup
-    {994, 0, 1, 0, 0},  // kind
+    {15197, 366, 3, kOmitEmpty | kPointer, 0},  // ipBlock
+    {9843, 98, 2, kOmitEmpty | kPointer, 0},  // namespaceSelector
+    {15057, 98, 1, kOmitEmpty | kPointer, 0},  // podSelector
+    {15227, 0, 1, 0, 0},  // cidr
+    {15232, 33, 2, kOmitEmpty, 0},  // except
+    {1481, 365, 1, kOmitEmpty, 0},  // ports
+    {15277, 368, 2, kOmitEmpty, 0},  // to
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 375, 2, kOmitEmpty, 0},  // spec
+    {1980, 377, 3, kOmitEmpty, 0},  // status
+    {12436, 179, 3, kOmitEmpty | kPointer, 0},  // maxUnavailable
+    {15344, 179, 1, kOmitEmpty | kPointer, 0},  // minAvailable
+    {5254, 98, 2, kOmitEmpty | kPointer | kPatchReplace, 0},  // selector
+    {15357, 0, 4, kOmitEmpty | kPointer, 0},  // unhealthyPodEvictionPolicy
+    {2033, 286, 7, kOmitEmpty | kPatchMerge, 55},  // conditions
+    {15420, 1, 4, 0, 0},  // currentHealthy
+    {15435, 1, 5, 0, 0},  // desiredHealthy
+    {15450, 376, 2, kOmitEmpty, 0},  // disruptedPods
+    {15464, 1, 3, 0, 0},  // disruptionsAllowed
+    {15483, 1, 6, 0, 0},  // expectedPods
+    {10453, 1, 1, kOmitEmpty, 0},  // observedGeneration
+    {15516, 382, 3, kOmitEmpty | kPointer, 0},  // aggregationRule
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {13871, 380, 2, 0, 0},  // rules
+    {15551, 33, 2, kOmitEmpty, 0},  // apiGroups
+    {15561, 33, 5, kOmitEmpty, 0},  // nonResourceURLs
+    {15577, 33, 4, kOmitEmpty, 0},  // resourceNames
+    {5244, 33, 3, kOmitEmpty, 0},  // resources
+    {15591, 33, 1, 0, 0},  // verbs
+    {15621, 381, 1, kOmitEmpty, 0},  // clusterRoleSelectors
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {15669, 386, 3, 0, 0},  // roleRef
+    {15677, 385, 2, kOmitEmpty, 0},  // subjects
+    {5408, 0, 2, kOmitEmpty, 0},  // apiGroup
+    {1054, 0, 1, 0, 0},  // kind
     {108, 0, 3, 0, 0},  // name
-    {1158, 0, 4, kOmitEmpty, 0},  // namespace
-    {5348, 0, 1, 0, 0},  // apiGroup
-    {994, 0, 2, 0, 0},  // kind
+    {1218, 0, 4, kOmitEmpty, 0},  // namespace
+    {5408, 0, 1, 0, 0},  // apiGroup
+    {1054, 0, 2, 0, 0},  // kind
     {108, 0, 3, 0, 0},  // name
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {13811, 380, 2, 0, 0},  // rules
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {15609, 386, 3, 0, 0},  // roleRef
-    {15617, 385, 2, kOmitEmpty, 0},  // subjects
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 391, 2, kOmitEmpty, 0},  // spec
-    {1920, 392, 3, kOmitEmpty, 0},  // status
-    {15773, 1, 3, 0, 0},  // maxReplicas
-    {15785, 1, 2, kOmitEmpty | kPointer, 0},  // minReplicas
-    {15797, 390, 1, 0, 0},  // scaleTargetRef
-    {15812, 1, 4, kOmitEmpty | kPointer, 0},  // targetCPUUtilizationPercentage
-    {957, 0, 3, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 1, 0, 0},  // kind
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {13871, 380, 2, 0, 0},  // rules
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {15669, 386, 3, 0, 0},  // roleRef
+    {15677, 385, 2, kOmitEmpty, 0},  // subjects
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 391, 2, kOmitEmpty, 0},  // spec
+    {1980, 392, 3, kOmitEmpty, 0},  // status
+    {15833, 1, 3, 0, 0},  // maxReplicas
+    {15845, 1, 2, kOmitEmpty | kPointer, 0},  // minReplicas
+    {15857, 390, 1, 0, 0},  // scaleTargetRef
+    {15872, 1, 4, kOmitEmpty | kPointer, 0},  // targetCPUUtilizationPercentage
+    {1017, 0, 3, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 1, 0, 0},  // kind
     {108, 0, 2, 0, 0},  // name
-    {15931, 1, 5, kOmitEmpty | kPointer, 0},  // currentCPUUtilizationPercentage
-    {13308, 1, 3, 0, 0},  // currentReplicas
-    {15963, 1, 4, 0, 0},  // desiredReplicas
-    {15979, 2, 2, kOmitEmpty | kPointer, 0},  // lastScaleTime
-    {10393, 1, 1, kOmitEmpty | kPointer, 0},  // observedGeneration
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 394, 2, kOmitEmpty, 0},  // spec
-    {1920, 395, 3, kOmitEmpty, 0},  // status
-    {11225, 1, 1, kOmitEmpty, 0},  // replicas
-    {11225, 1, 1, 0, 0},  // replicas
-    {5194, 0, 2, kOmitEmpty, 0},  // selector
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 411, 2, kOmitEmpty, 0},  // spec
-    {1920, 422, 3, kOmitEmpty, 0},  // status
-    {16148, 410, 5, kOmitEmpty | kPointer, 0},  // behavior
-    {15773, 1, 3, 0, 0},  // maxReplicas
-    {16157, 406, 4, kOmitEmpty, 0},  // metrics
-    {15785, 1, 2, kOmitEmpty | kPointer, 0},  // minReplicas
-    {15797, 397, 1, 0, 0},  // scaleTargetRef
-    {957, 0, 3, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 1, 0, 0},  // kind
+    {15991, 1, 5, kOmitEmpty | kPointer, 0},  // currentCPUUtilizationPercentage
+    {13368, 1, 3, 0, 0},  // currentReplicas
+    {16023, 1, 4, 0, 0},  // desiredReplicas
+    {16039, 2, 2, kOmitEmpty | kPointer, 0},  // lastScaleTime
+    {10453, 1, 1, kOmitEmpty | kPointer, 0},  // observedGeneration
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 394, 2, kOmitEmpty, 0},  // spec
+    {1980, 395, 3, kOmitEmpty, 0},  // status
+    {11285, 1, 1, kOmitEmpty, 0},  // replicas
+    {11285, 1, 1, 0, 0},  // replicas
+    {5254, 0, 2, kOmitEmpty, 0},  // selector
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 411, 2, kOmitEmpty, 0},  // spec
+    {1980, 422, 3, kOmitEmpty, 0},  // status
+    {16208, 410, 5, kOmitEmpty | kPointer, 0},  // behavior
+    {15833, 1, 3, 0, 0},  // maxReplicas
+    {16217, 406, 4, kOmitEmpty, 0},  // metrics
+    {15845, 1, 2, kOmitEmpty | kPointer, 0},  // minReplicas
+    {15857, 397, 1, 0, 0},  // scaleTargetRef
+    {1017, 0, 3, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 1, 0, 0},  // kind
     {108, 0, 2, 0, 0},  // name
-    {16234, 403, 7, kOmitEmpty | kPointer, 0},  // containerResource
-    {16252, 404, 5, kOmitEmpty | kPointer, 0},  // external
-    {16261, 400, 2, kOmitEmpty | kPointer, 0},  // object
-    {16268, 401, 3, kOmitEmpty | kPointer, 0},  // pods
-    {6927, 402, 4, kOmitEmpty | kPointer, 0},  // resource
+    {16294, 403, 7, kOmitEmpty | kPointer, 0},  // containerResource
+    {16312, 404, 5, kOmitEmpty | kPointer, 0},  // external
+    {16321, 400, 2, kOmitEmpty | kPointer, 0},  // object
+    {16328, 401, 3, kOmitEmpty | kPointer, 0},  // pods
+    {6987, 402, 4, kOmitEmpty | kPointer, 0},  // resource
     {55, 0, 1, 0, 0},  // type
-    {16307, 397, 1, 0, 0},  // describedObject
-    {16323, 399, 3, 0, 0},  // metric
-    {16330, 398, 2, 0, 0},  // target
-    {16365, 1, 4, kOmitEmpty | kPointer, 0},  // averageUtilization
-    {16384, 27, 3, kOmitEmpty | kPointer, 0},  // averageValue
+    {16367, 397, 1, 0, 0},  // describedObject
+    {16383, 399, 3, 0, 0},  // metric
+    {16390, 398, 2, 0, 0},  // target
+    {16425, 1, 4, kOmitEmpty | kPointer, 0},  // averageUtilization
+    {16444, 27, 3, kOmitEmpty | kPointer, 0},  // averageValue
     {55, 0, 1, 0, 0},  // type
-    {2174, 27, 2, kOmitEmpty | kPointer, 0},  // value
+    {2234, 27, 2, kOmitEmpty | kPointer, 0},  // value
     {108, 0, 1, 0, 0},  // name
-    {5194, 98, 2, kOmitEmpty | kPointer, 0},  // selector
-    {16323, 399, 1, 0, 0},  // metric
-    {16330, 398, 2, 0, 0},  // target
+    {5254, 98, 2, kOmitEmpty | kPointer, 0},  // selector
+    {16383, 399, 1, 0, 0},  // metric
+    {16390, 398, 2, 0, 0},  // target
     {108, 0, 1, 0, 0},  // name
-    {16330, 398, 2, 0, 0},  // target
-    {16542, 0, 3, 0, 0},  // container
+    {16390, 398, 2, 0, 0},  // target
+    {16602, 0, 3, 0, 0},  // container
     {108, 0, 1, 0, 0},  // name
-    {16330, 398, 2, 0, 0},  // target
-    {16323, 399, 1, 0, 0},  // metric
-    {16330, 398, 2, 0, 0},  // target
-    {16635, 409, 2, kOmitEmpty | kPointer, 0},  // scaleDown
-    {16645, 409, 1, kOmitEmpty | kPointer, 0},  // scaleUp
-    {16684, 408, 2, kOmitEmpty, 0},  // policies
-    {16693, 0, 1, kOmitEmpty | kPointer, 0},  // selectPolicy
-    {16706, 1, 3, kOmitEmpty | kPointer, 0},  // stabilizationWindowSeconds
-    {16733, 27, 4, kOmitEmpty | kPointer, 0},  // tolerance
-    {8532, 1, 3, 0, 0},  // periodSeconds
+    {16390, 398, 2, 0, 0},  // target
+    {16383, 399, 1, 0, 0},  // metric
+    {16390, 398, 2, 0, 0},  // target
+    {16695, 409, 2, kOmitEmpty | kPointer, 0},  // scaleDown
+    {16705, 409, 1, kOmitEmpty | kPointer, 0},  // scaleUp
+    {16744, 408, 2, kOmitEmpty, 0},  // policies
+    {16753, 0, 1, kOmitEmpty | kPointer, 0},  // selectPolicy
+    {16766, 1, 3, kOmitEmpty | kPointer, 0},  // stabilizationWindowSeconds
+    {16793, 27, 4, kOmitEmpty | kPointer, 0},  // tolerance
+    {8592, 1, 3, 0, 0},  // periodSeconds
     {55, 0, 1, 0, 0},  // type
-    {2174, 1, 2, 0, 0},  // value
-    {1973, 421, 6, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {16820, 419, 5, 0, 0},  // currentMetrics
-    {13308, 1, 3, kOmitEmpty, 0},  // currentReplicas
-    {15963, 1, 4, 0, 0},  // desiredReplicas
-    {15979, 2, 2, kOmitEmpty | kPointer, 0},  // lastScaleTime
-    {10393, 1, 1, kOmitEmpty | kPointer, 0},  // observedGeneration
-    {16234, 416, 7, kOmitEmpty | kPointer, 0},  // containerResource
-    {16252, 417, 5, kOmitEmpty | kPointer, 0},  // external
-    {16261, 413, 2, kOmitEmpty | kPointer, 0},  // object
-    {16268, 414, 3, kOmitEmpty | kPointer, 0},  // pods
-    {6927, 415, 4, kOmitEmpty | kPointer, 0},  // resource
+    {2234, 1, 2, 0, 0},  // value
+    {2033, 421, 6, kOmitEmpty | kPatchMerge, 55},  // conditions
+    {16880, 419, 5, 0, 0},  // currentMetrics
+    {13368, 1, 3, kOmitEmpty, 0},  // currentReplicas
+    {16023, 1, 4, 0, 0},  // desiredReplicas
+    {16039, 2, 2, kOmitEmpty | kPointer, 0},  // lastScaleTime
+    {10453, 1, 1, kOmitEmpty | kPointer, 0},  // observedGeneration
+    {16294, 416, 7, kOmitEmpty | kPointer, 0},  // containerResource
+    {16312, 417, 5, kOmitEmpty | kPointer, 0},  // external
+    {16321, 413, 2, kOmitEmpty | kPointer, 0},  // object
+    {16328, 414, 3, kOmitEmpty | kPointer, 0},  // pods
+    {6987, 415, 4, kOmitEmpty | kPointer, 0},  // resource
     {55, 0, 1, 0, 0},  // type
-    {16897, 412, 2, 0, 0},  // current
-    {16307, 397, 3, 0, 0},  // describedObject
-    {16323, 399, 1, 0, 0},  // metric
-    {16365, 1, 3, kOmitEmpty | kPointer, 0},  // averageUtilization
-    {16384, 27, 2, kOmitEmpty | kPointer, 0},  // averageValue
-    {2174, 27, 1, kOmitEmpty | kPointer, 0},  // value
-    {16897, 412, 2, 0, 0},  // current
-    {16323, 399, 1, 0, 0},  // metric
-    {16897, 412, 2, 0, 0},  // current
+    {16957, 412, 2, 0, 0},  // current
+    {16367, 397, 3, 0, 0},  // describedObject
+    {16383, 399, 1, 0, 0},  // metric
+    {16425, 1, 3, kOmitEmpty | kPointer, 0},  // averageUtilization
+    {16444, 27, 2, kOmitEmpty | kPointer, 0},  // averageValue
+    {2234, 27, 1, kOmitEmpty | kPointer, 0},  // value
+    {16957, 412, 2, 0, 0},  // current
+    {16383, 399, 1, 0, 0},  // metric
+    {16957, 412, 2, 0, 0},  // current
     {108, 0, 1, 0, 0},  // name
-    {16542, 0, 3, 0, 0},  // container
-    {16897, 412, 2, 0, 0},  // current
+    {16602, 0, 3, 0, 0},  // container
+    {16957, 412, 2, 0, 0},  // current
     {108, 0, 1, 0, 0},  // name
-    {16897, 412, 2, 0, 0},  // current
-    {16323, 399, 1, 0, 0},  // metric
-    {2017, 2, 3, kOmitEmpty, 0},  // lastTransitionTime
-    {1627, 0, 5, kOmitEmpty, 0},  // message
-    {1635, 0, 4, kOmitEmpty, 0},  // reason
-    {1920, 0, 2, 0, 0},  // status
+    {16957, 412, 2, 0, 0},  // current
+    {16383, 399, 1, 0, 0},  // metric
+    {2077, 2, 3, kOmitEmpty, 0},  // lastTransitionTime
+    {1687, 0, 5, kOmitEmpty, 0},  // message
+    {1695, 0, 4, kOmitEmpty, 0},  // reason
+    {1980, 0, 2, 0, 0},  // status
     {55, 0, 1, 0, 0},  // type
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 424, 2, kOmitEmpty, 0},  // spec
-    {17183, 24, 3, kOmitEmpty | kPointer, 0},  // acquireTime
-    {17195, 0, 1, kOmitEmpty | kPointer, 0},  // holderIdentity
-    {17210, 1, 2, kOmitEmpty | kPointer, 0},  // leaseDurationSeconds
-    {17231, 1, 5, kOmitEmpty | kPointer, 0},  // leaseTransitions
-    {17248, 0, 7, kOmitEmpty | kPointer, 0},  // preferredHolder
-    {17264, 24, 4, kOmitEmpty | kPointer, 0},  // renewTime
-    {12664, 0, 6, kOmitEmpty | kPointer, 0},  // strategy
-    {17301, 0, 4, 0, 0},  // addressType
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {3620, 433, 2, 0, 0},  // endpoints
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1421, 435, 3, 0, 0},  // ports
-    {1393, 7, 1, 0, 0},  // addresses
-    {1973, 426, 2, kOmitEmpty, 0},  // conditions
-    {17335, 3, 5, kOmitEmpty, 0},  // deprecatedTopology
-    {17354, 431, 8, kOmitEmpty | kPointer, 0},  // hints
-    {1451, 0, 3, kOmitEmpty | kPointer, 0},  // hostname
-    {1460, 0, 6, kOmitEmpty | kPointer, 0},  // nodeName
-    {1469, 15, 4, kOmitEmpty | kPointer, 0},  // targetRef
-    {17360, 0, 7, kOmitEmpty | kPointer, 0},  // zone
-    {10602, 4, 1, kOmitEmpty | kPointer, 0},  // ready
-    {17397, 4, 2, kOmitEmpty | kPointer, 0},  // serving
-    {14207, 4, 3, kOmitEmpty | kPointer, 0},  // terminating
-    {17432, 430, 2, kOmitEmpty, 0},  // forNodes
-    {17441, 428, 1, kOmitEmpty, 0},  // forZones
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 424, 2, kOmitEmpty, 0},  // spec
+    {17243, 24, 3, kOmitEmpty | kPointer, 0},  // acquireTime
+    {17255, 0, 1, kOmitEmpty | kPointer, 0},  // holderIdentity
+    {17270, 1, 2, kOmitEmpty | kPointer, 0},  // leaseDurationSeconds
+    {17291, 1, 5, kOmitEmpty | kPointer, 0},  // leaseTransitions
+    {17308, 0, 7, kOmitEmpty | kPointer, 0},  // preferredHolder
+    {17324, 24, 4, kOmitEmpty | kPointer, 0},  // renewTime
+    {12724, 0, 6, kOmitEmpty | kPointer, 0},  // strategy
+    {17361, 0, 4, 0, 0},  // addressType
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {3680, 433, 2, 0, 0},  // endpoints
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1481, 435, 3, 0, 0},  // ports
+    {1453, 7, 1, 0, 0},  // addresses
+    {2033, 426, 2, kOmitEmpty, 0},  // conditions
+    {17395, 3, 5, kOmitEmpty, 0},  // deprecatedTopology
+    {17414, 431, 8, kOmitEmpty | kPointer, 0},  // hints
+    {1511, 0, 3, kOmitEmpty | kPointer, 0},  // hostname
+    {1520, 0, 6, kOmitEmpty | kPointer, 0},  // nodeName
+    {1529, 15, 4, kOmitEmpty | kPointer, 0},  // targetRef
+    {17420, 0, 7, kOmitEmpty | kPointer, 0},  // zone
+    {10662, 4, 1, kOmitEmpty | kPointer, 0},  // ready
+    {17457, 4, 2, kOmitEmpty | kPointer, 0},  // serving
+    {14267, 4, 3, kOmitEmpty | kPointer, 0},  // terminating
+    {17492, 430, 2, kOmitEmpty, 0},  // forNodes
+    {17501, 428, 1, kOmitEmpty, 0},  // forZones
     {108, 0, 1, 0, 0},  // name
     {108, 0, 1, 0, 0},  // name
-    {1534, 0, 4, kOmitEmpty | kPointer, 0},  // appProtocol
+    {1594, 0, 4, kOmitEmpty | kPointer, 0},  // appProtocol
     {108, 0, 1, kOmitEmpty | kPointer, 0},  // name
     {268, 1, 3, kOmitEmpty | kPointer, 0},  // port
     {127, 0, 2, kOmitEmpty | kPointer, 0},  // protocol
-    {17542, 4, 6, kOmitEmpty | kPointer, 0},  // allowVolumeExpansion
-    {17563, 440, 8, kOmitEmpty, 0},  // allowedTopologies
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {3070, 33, 5, kOmitEmpty, 0},  // mountOptions
-    {14867, 3, 3, kOmitEmpty, 0},  // parameters
-    {17581, 0, 2, 0, 0},  // provisioner
-    {17593, 0, 4, kOmitEmpty | kPointer, 0},  // reclaimPolicy
-    {17607, 0, 7, kOmitEmpty | kPointer, 0},  // volumeBindingMode
-    {17654, 438, 1, kOmitEmpty, 0},  // matchLabelExpressions
-    {2160, 0, 1, 0, 0},  // key
-    {5033, 33, 2, 0, 0},  // values
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {17771, 450, 2, kOmitEmpty | kPatchMerge, 108},  // webhooks
-    {17821, 33, 8, 0, 0},  // admissionReviewVersions
-    {17845, 443, 2, 0, 0},  // clientConfig
-    {17858, 0, 4, kOmitEmpty | kPointer, 0},  // failurePolicy
-    {17872, 448, 12, kOmitEmpty | kPatchMerge, 108},  // matchConditions
-    {17888, 0, 9, kOmitEmpty | kPointer, 0},  // matchPolicy
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 439, 2, 0, 0},  // spec
+    {17624, 4, 1, kOmitEmpty | kPointer, 0},  // attachRequired
+    {17639, 0, 5, kOmitEmpty | kPointer, 0},  // fsGroupPolicy
+    {17653, 1, 9, kOmitEmpty | kPointer, 0},  // nodeAllocatableUpdatePeriodSeconds
+    {17688, 4, 2, kOmitEmpty | kPointer, 0},  // podInfoOnMount
+    {17703, 4, 7, kOmitEmpty | kPointer, 0},  // requiresRepublish
+    {17721, 4, 8, kOmitEmpty | kPointer, 0},  // seLinuxMount
+    {17734, 4, 4, kOmitEmpty | kPointer, 0},  // storageCapacity
+    {17750, 438, 6, kOmitEmpty, 0},  // tokenRequests
+    {17764, 7, 3, kOmitEmpty, 0},  // volumeLifecycleModes
+    {7294, 0, 1, 0, 0},  // audience
+    {7303, 1, 2, kOmitEmpty | kPointer, 0},  // expirationSeconds
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 444, 2, 0, 0},  // spec
+    {17851, 443, 1, kPatchMerge, 108},  // drivers
+    {2345, 441, 4, kOmitEmpty | kPointer, 0},  // allocatable
     {108, 0, 1, 0, 0},  // name
-    {9783, 98, 5, kOmitEmpty | kPointer, 0},  // namespaceSelector
-    {17900, 98, 11, kOmitEmpty | kPointer, 0},  // objectSelector
-    {17915, 0, 10, kOmitEmpty | kPointer, 0},  // reinvocationPolicy
-    {13811, 446, 3, kOmitEmpty, 0},  // rules
-    {17934, 0, 6, kPointer, 0},  // sideEffects
-    {8563, 1, 7, kOmitEmpty | kPointer, 0},  // timeoutSeconds
-    {17991, 12, 2, kOmitEmpty, 0},  // caBundle
-    {8749, 442, 1, kOmitEmpty | kPointer, 0},  // service
-    {18000, 0, 3, kOmitEmpty | kPointer, 0},  // url
+    {17884, 0, 2, 0, 0},  // nodeID
+    {17891, 33, 3, 0, 0},  // topologyKeys
+    {1627, 1, 1, kOmitEmpty | kPointer, 0},  // count
+    {17959, 4, 6, kOmitEmpty | kPointer, 0},  // allowVolumeExpansion
+    {17980, 449, 8, kOmitEmpty, 0},  // allowedTopologies
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {3130, 33, 5, kOmitEmpty, 0},  // mountOptions
+    {14927, 3, 3, kOmitEmpty, 0},  // parameters
+    {17998, 0, 2, 0, 0},  // provisioner
+    {18010, 0, 4, kOmitEmpty | kPointer, 0},  // reclaimPolicy
+    {18024, 0, 7, kOmitEmpty | kPointer, 0},  // volumeBindingMode
+    {18071, 447, 1, kOmitEmpty, 0},  // matchLabelExpressions
+    {2220, 0, 1, 0, 0},  // key
+    {5093, 33, 2, 0, 0},  // values
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 452, 2, 0, 0},  // spec
+    {1980, 454, 3, kOmitEmpty, 0},  // status
+    {18194, 0, 1, 0, 0},  // attacher
+    {1520, 0, 3, 0, 0},  // nodeName
+    {1754, 451, 2, 0, 0},  // source
+    {18237, 93, 2, kOmitEmpty | kPointer, 0},  // inlineVolumeSpec
+    {18254, 0, 1, kOmitEmpty | kPointer, 0},  // persistentVolumeName
+    {18309, 453, 3, kOmitEmpty | kPointer, 0},  // attachError
+    {18321, 4, 1, 0, 0},  // attached
+    {18330, 3, 2, kOmitEmpty, 0},  // attachmentMetadata
+    {18349, 453, 4, kOmitEmpty | kPointer, 0},  // detachError
+    {18384, 1, 3, kOmitEmpty | kPointer, 0},  // errorCode
+    {1687, 0, 2, kOmitEmpty, 0},  // message
+    {1399, 2, 1, kOmitEmpty, 0},  // time
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {18448, 464, 2, kOmitEmpty | kPatchMerge, 108},  // webhooks
+    {18498, 33, 8, 0, 0},  // admissionReviewVersions
+    {18522, 457, 2, 0, 0},  // clientConfig
+    {18535, 0, 4, kOmitEmpty | kPointer, 0},  // failurePolicy
+    {18549, 462, 12, kOmitEmpty | kPatchMerge, 108},  // matchConditions
+    {18565, 0, 9, kOmitEmpty | kPointer, 0},  // matchPolicy
+    {108, 0, 1, 0, 0},  // name
+    {9843, 98, 5, kOmitEmpty | kPointer, 0},  // namespaceSelector
+    {18577, 98, 11, kOmitEmpty | kPointer, 0},  // objectSelector
+    {18592, 0, 10, kOmitEmpty | kPointer, 0},  // reinvocationPolicy
+    {13871, 460, 3, kOmitEmpty, 0},  // rules
+    {18611, 0, 6, kPointer, 0},  // sideEffects
+    {8623, 1, 7, kOmitEmpty | kPointer, 0},  // timeoutSeconds
+    {18668, 12, 2, kOmitEmpty, 0},  // caBundle
+    {8809, 456, 1, kOmitEmpty | kPointer, 0},  // service
+    {18677, 0, 3, kOmitEmpty | kPointer, 0},  // url
     {108, 0, 2, 0, 0},  // name
-    {1158, 0, 1, 0, 0},  // namespace
-    {3575, 0, 3, kOmitEmpty | kPointer, 0},  // path
+    {1218, 0, 1, 0, 0},  // namespace
+    {3635, 0, 3, kOmitEmpty | kPointer, 0},  // path
     {268, 1, 4, kOmitEmpty | kPointer, 0},  // port
-    {0, 444, 2, 0, 0},  // (inline)
-    {18090, 33, 1, kOmitEmpty, 0},  // operations
-    {15491, 33, 1, kOmitEmpty, 0},  // apiGroups
-    {18131, 33, 2, kOmitEmpty, 0},  // apiVersions
-    {5184, 33, 3, kOmitEmpty, 0},  // resources
-    {14924, 0, 4, kOmitEmpty | kPointer, 0},  // scope
-    {18183, 0, 2, 0, 0},  // expression
+    {0, 458, 2, 0, 0},  // (inline)
+    {18767, 33, 1, kOmitEmpty, 0},  // operations
+    {15551, 33, 1, kOmitEmpty, 0},  // apiGroups
+    {18808, 33, 2, kOmitEmpty, 0},  // apiVersions
+    {5244, 33, 3, kOmitEmpty, 0},  // resources
+    {14984, 0, 4, kOmitEmpty | kPointer, 0},  // scope
+    {18860, 0, 2, 0, 0},  // expression
     {108, 0, 1, 0, 0},  // name
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {17771, 453, 2, kOmitEmpty | kPatchMerge, 108},  // webhooks
-    {17821, 33, 8, 0, 0},  // admissionReviewVersions
-    {17845, 443, 2, 0, 0},  // clientConfig
-    {17858, 0, 4, kOmitEmpty | kPointer, 0},  // failurePolicy
-    {17872, 448, 11, kOmitEmpty | kPatchMerge, 108},  // matchConditions
-    {17888, 0, 9, kOmitEmpty | kPointer, 0},  // matchPolicy
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {18448, 467, 2, kOmitEmpty | kPatchMerge, 108},  // webhooks
+    {18498, 33, 8, 0, 0},  // admissionReviewVersions
+    {18522, 457, 2, 0, 0},  // clientConfig
+    {18535, 0, 4, kOmitEmpty | kPointer, 0},  // failurePolicy
+    {18549, 462, 11, kOmitEmpty | kPatchMerge, 108},  // matchConditions
+    {18565, 0, 9, kOmitEmpty | kPointer, 0},  // matchPolicy
     {108, 0, 1, 0, 0},  // name
-    {9783, 98, 5, kOmitEmpty | kPointer, 0},  // namespaceSelector
-    {17900, 98, 10, kOmitEmpty | kPointer, 0},  // objectSelector
-    {13811, 446, 3, kOmitEmpty, 0},  // rules
-    {17934, 0, 6, kPointer, 0},  // sideEffects
-    {8563, 1, 7, kOmitEmpty | kPointer, 0},  // timeoutSeconds
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 479, 2, 0, 0},  // spec
-    {1920, 482, 3, kOmitEmpty, 0},  // status
-    {18381, 478, 9, kOmitEmpty | kPointer, 0},  // conversion
-    {4325, 0, 1, 0, 0},  // group
-    {2748, 455, 3, 0, 0},  // names
-    {18392, 4, 10, kOmitEmpty, 0},  // preserveUnknownFields
-    {14924, 0, 4, 0, 0},  // scope
-    {18414, 474, 7, 0, 0},  // versions
-    {18470, 33, 6, kOmitEmpty, 0},  // categories
-    {994, 0, 4, 0, 0},  // kind
-    {18481, 0, 5, kOmitEmpty, 0},  // listKind
-    {18490, 0, 1, 0, 0},  // plural
-    {18497, 33, 3, kOmitEmpty, 0},  // shortNames
-    {18508, 0, 2, kOmitEmpty, 0},  // singular
-    {18566, 470, 6, kOmitEmpty, 0},  // additionalPrinterColumns
-    {18591, 4, 7, kOmitEmpty, 0},  // deprecated
-    {18602, 0, 8, kOmitEmpty | kPointer, 0},  // deprecationWarning
+    {9843, 98, 5, kOmitEmpty | kPointer, 0},  // namespaceSelector
+    {18577, 98, 10, kOmitEmpty | kPointer, 0},  // objectSelector
+    {13871, 460, 3, kOmitEmpty, 0},  // rules
+    {18611, 0, 6, kPointer, 0},  // sideEffects
+    {8623, 1, 7, kOmitEmpty | kPointer, 0},  // timeoutSeconds
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 493, 2, 0, 0},  // spec
+    {1980, 496, 3, kOmitEmpty, 0},  // status
+    {19058, 492, 9, kOmitEmpty | kPointer, 0},  // conversion
+    {4385, 0, 1, 0, 0},  // group
+    {2808, 469, 3, 0, 0},  // names
+    {19069, 4, 10, kOmitEmpty, 0},  // preserveUnknownFields
+    {14984, 0, 4, 0, 0},  // scope
+    {19091, 488, 7, 0, 0},  // versions
+    {19147, 33, 6, kOmitEmpty, 0},  // categories
+    {1054, 0, 4, 0, 0},  // kind
+    {19158, 0, 5, kOmitEmpty, 0},  // listKind
+    {19167, 0, 1, 0, 0},  // plural
+    {19174, 33, 3, kOmitEmpty, 0},  // shortNames
+    {19185, 0, 2, kOmitEmpty, 0},  // singular
+    {19243, 484, 6, kOmitEmpty, 0},  // additionalPrinterColumns
+    {19268, 4, 7, kOmitEmpty, 0},  // deprecated
+    {19279, 0, 8, kOmitEmpty | kPointer, 0},  // deprecationWarning
     {108, 0, 1, 0, 0},  // name
-    {18621, 465, 4, kOmitEmpty | kPointer, 0},  // schema
-    {18628, 472, 9, kOmitEmpty, 0},  // selectableFields
-    {18645, 4, 2, 0, 0},  // served
-    {18652, 4, 3, 0, 0},  // storage
-    {18660, 468, 5, kOmitEmpty | kPointer, 0},  // subresources
-    {18715, 458, 1, kOmitEmpty | kPointer, 0},  // openAPIV3Schema
-    {18764, 0, 3, kOmitEmpty | kPointer, 0},  // $ref
-    {18769, 0, 2, kOmitEmpty, 0},  // $schema
-    {18777, 8, 33, kOmitEmpty | kPointer, 0},  // additionalItems
-    {18793, 8, 30, kOmitEmpty | kPointer, 0},  // additionalProperties
-    {18814, 459, 25, kOmitEmpty, 0},  // allOf
-    {18820, 459, 27, kOmitEmpty, 0},  // anyOf
-    {1850, 8, 8, kOmitEmpty | kPointer, 0},  // default
-    {18826, 460, 34, kOmitEmpty, 0},  // definitions
-    {18838, 461, 32, kOmitEmpty, 0},  // dependencies
-    {18851, 0, 4, kOmitEmpty, 0},  // description
-    {18863, 457, 20, kOmitEmpty, 0},  // enum
-    {18868, 8, 36, kOmitEmpty | kPointer, 0},  // example
-    {18876, 4, 10, kOmitEmpty, 0},  // exclusiveMaximum
-    {18893, 4, 12, kOmitEmpty, 0},  // exclusiveMinimum
-    {18910, 462, 35, kOmitEmpty | kPointer, 0},  // externalDocs
-    {18923, 0, 6, kOmitEmpty, 0},  // format
-    {18930, 0, 1, kOmitEmpty, 0},  // id
-    {6481, 8, 24, kOmitEmpty | kPointer, 0},  // items
-    {18933, 1, 16, kOmitEmpty | kPointer, 0},  // maxItems
-    {18942, 1, 13, kOmitEmpty | kPointer, 0},  // maxLength
-    {18952, 1, 21, kOmitEmpty | kPointer, 0},  // maxProperties
-    {18966, 456, 9, kOmitEmpty | kPointer, 0},  // maximum
-    {18974, 1, 17, kOmitEmpty | kPointer, 0},  // minItems
-    {18983, 1, 14, kOmitEmpty | kPointer, 0},  // minLength
-    {18993, 1, 22, kOmitEmpty | kPointer, 0},  // minProperties
-    {19007, 456, 11, kOmitEmpty | kPointer, 0},  // minimum
-    {19015, 456, 19, kOmitEmpty | kPointer, 0},  // multipleOf
-    {19026, 458, 28, kOmitEmpty | kPointer, 0},  // not
-    {19030, 4, 37, kOmitEmpty, 0},  // nullable
-    {19039, 459, 26, kOmitEmpty, 0},  // oneOf
-    {19045, 0, 15, kOmitEmpty, 0},  // pattern
-    {19053, 460, 31, kOmitEmpty, 0},  // patternProperties
-    {19071, 460, 29, kOmitEmpty, 0},  // properties
-    {4890, 33, 23, kOmitEmpty, 0},  // required
-    {19082, 0, 7, kOmitEmpty, 0},  // title
+    {19298, 479, 4, kOmitEmpty | kPointer, 0},  // schema
+    {19305, 486, 9, kOmitEmpty, 0},  // selectableFields
+    {19322, 4, 2, 0, 0},  // served
+    {19329, 4, 3, 0, 0},  // storage
+    {19337, 482, 5, kOmitEmpty | kPointer, 0},  // subresources
+    {19392, 472, 1, kOmitEmpty | kPointer, 0},  // openAPIV3Schema
+    {19441, 0, 3, kOmitEmpty | kPointer, 0},  // $ref
+    {19446, 0, 2, kOmitEmpty, 0},  // $schema
+    {19454, 8, 33, kOmitEmpty | kPointer, 0},  // additionalItems
+    {19470, 8, 30, kOmitEmpty | kPointer, 0},  // additionalProperties
+    {19491, 473, 25, kOmitEmpty, 0},  // allOf
+    {19497, 473, 27, kOmitEmpty, 0},  // anyOf
+    {1910, 8, 8, kOmitEmpty | kPointer, 0},  // default
+    {19503, 474, 34, kOmitEmpty, 0},  // definitions
+    {19515, 475, 32, kOmitEmpty, 0},  // dependencies
+    {19528, 0, 4, kOmitEmpty, 0},  // description
+    {19540, 471, 20, kOmitEmpty, 0},  // enum
+    {19545, 8, 36, kOmitEmpty | kPointer, 0},  // example
+    {19553, 4, 10, kOmitEmpty, 0},  // exclusiveMaximum
+    {19570, 4, 12, kOmitEmpty, 0},  // exclusiveMinimum
+    {19587, 476, 35, kOmitEmpty | kPointer, 0},  // externalDocs
+    {19600, 0, 6, kOmitEmpty, 0},  // format
+    {19607, 0, 1, kOmitEmpty, 0},  // id
+    {6541, 8, 24, kOmitEmpty | kPointer, 0},  // items
+    {19610, 1, 16, kOmitEmpty | kPointer, 0},  // maxItems
+    {19619, 1, 13, kOmitEmpty | kPointer, 0},  // maxLength
+    {19629, 1, 21, kOmitEmpty | kPointer, 0},  // maxProperties
+    {19643, 470, 9, kOmitEmpty | kPointer, 0},  // maximum
+    {19651, 1, 17, kOmitEmpty | kPointer, 0},  // minItems
+    {19660, 1, 14, kOmitEmpty | kPointer, 0},  // minLength
+    {19670, 1, 22, kOmitEmpty | kPointer, 0},  // minProperties
+    {19684, 470, 11, kOmitEmpty | kPointer, 0},  // minimum
+    {19692, 470, 19, kOmitEmpty | kPointer, 0},  // multipleOf
+    {19703, 472, 28, kOmitEmpty | kPointer, 0},  // not
+    {19707, 4, 37, kOmitEmpty, 0},  // nullable
+    {19716, 473, 26, kOmitEmpty, 0},  // oneOf
+    {19722, 0, 15, kOmitEmpty, 0},  // pattern
+    {19730, 474, 31, kOmitEmpty, 0},  // patternProperties
+    {19748, 474, 29, kOmitEmpty, 0},  // properties
+    {4950, 33, 23, kOmitEmpty, 0},  // required
+    {19759, 0, 7, kOmitEmpty, 0},  // title
     {55, 0, 5, kOmitEmpty, 0},  // type
-    {19088, 4, 18, kOmitEmpty, 0},  // uniqueItems
-    {19100, 4, 39, kOmitEmpty, 0},  // x-kubernetes-embedded-resource
-    {19131, 4, 40, kOmitEmpty, 0},  // x-kubernetes-int-or-string
-    {19158, 33, 41, kOmitEmpty, 0},  // x-kubernetes-list-map-keys
-    {19185, 0, 42, kOmitEmpty | kPointer, 0},  // x-kubernetes-list-type
-    {19208, 0, 43, kOmitEmpty | kPointer, 0},  // x-kubernetes-map-type
-    {19230, 4, 38, kOmitEmpty | kPointer, 0},  // x-kubernetes-preserve-unknown-fields
-    {19267, 464, 44, kOmitEmpty | kPatchMerge, 793},  // x-kubernetes-validations
-    {18851, 0, 1, kOmitEmpty, 0},  // description
-    {18000, 0, 2, kOmitEmpty, 0},  // url
-    {1503, 0, 5, kOmitEmpty, 0},  // fieldPath
-    {1627, 0, 2, kOmitEmpty, 0},  // message
-    {19363, 0, 3, kOmitEmpty, 0},  // messageExpression
-    {19381, 4, 6, kOmitEmpty | kPointer, 0},  // optionalOldSelf
-    {1635, 0, 4, kOmitEmpty | kPointer, 0},  // reason
-    {793, 0, 1, 0, 0},  // rule
-    {19441, 467, 2, kOmitEmpty | kPointer, 0},  // scale
-    {1920, 466, 1, kOmitEmpty | kPointer, 0},  // status
-    {19544, 0, 3, kOmitEmpty | kPointer, 0},  // labelSelectorPath
-    {19562, 0, 1, 0, 0},  // specReplicasPath
-    {19579, 0, 2, 0, 0},  // statusReplicasPath
-    {18851, 0, 4, kOmitEmpty, 0},  // description
-    {18923, 0, 3, kOmitEmpty, 0},  // format
-    {19646, 0, 6, 0, 0},  // jsonPath
+    {19765, 4, 18, kOmitEmpty, 0},  // uniqueItems
+    {19777, 4, 39, kOmitEmpty, 0},  // x-kubernetes-embedded-resource
+    {19808, 4, 40, kOmitEmpty, 0},  // x-kubernetes-int-or-string
+    {19835, 33, 41, kOmitEmpty, 0},  // x-kubernetes-list-map-keys
+    {19862, 0, 42, kOmitEmpty | kPointer, 0},  // x-kubernetes-list-type
+    {19885, 0, 43, kOmitEmpty | kPointer, 0},  // x-kubernetes-map-type
+    {19907, 4, 38, kOmitEmpty | kPointer, 0},  // x-kubernetes-preserve-unknown-fields
+    {19944, 478, 44, kOmitEmpty | kPatchMerge, 828},  // x-kubernetes-validations
+    {19528, 0, 1, kOmitEmpty, 0},  // description
+    {18677, 0, 2, kOmitEmpty, 0},  // url
+    {1563, 0, 5, kOmitEmpty, 0},  // fieldPath
+    {1687, 0, 2, kOmitEmpty, 0},  // message
+    {20040, 0, 3, kOmitEmpty, 0},  // messageExpression
+    {20058, 4, 6, kOmitEmpty | kPointer, 0},  // optionalOldSelf
+    {1695, 0, 4, kOmitEmpty | kPointer, 0},  // reason
+    {828, 0, 1, 0, 0},  // rule
+    {20118, 481, 2, kOmitEmpty | kPointer, 0},  // scale
+    {1980, 480, 1, kOmitEmpty | kPointer, 0},  // status
+    {20221, 0, 3, kOmitEmpty | kPointer, 0},  // labelSelectorPath
+    {20239, 0, 1, 0, 0},  // specReplicasPath
+    {20256, 0, 2, 0, 0},  // statusReplicasPath
+    {19528, 0, 4, kOmitEmpty, 0},  // description
+    {19600, 0, 3, kOmitEmpty, 0},  // format
+    {20323, 0, 6, 0, 0},  // jsonPath
     {108, 0, 1, 0, 0},  // name
-    {5930, 1, 5, kOmitEmpty, 0},  // priority
+    {5990, 1, 5, kOmitEmpty, 0},  // priority
     {55, 0, 2, 0, 0},  // type
-    {19646, 0, 1, 0, 0},  // jsonPath
-    {12664, 0, 1, 0, 0},  // strategy
-    {19730, 477, 2, kOmitEmpty | kPointer, 0},  // webhook
-    {17845, 476, 2, kOmitEmpty | kPointer, 0},  // clientConfig
-    {19773, 33, 3, 0, 0},  // conversionReviewVersions
-    {17991, 12, 2, kOmitEmpty, 0},  // caBundle
-    {8749, 475, 1, kOmitEmpty | kPointer, 0},  // service
-    {18000, 0, 3, kOmitEmpty | kPointer, 0},  // url
+    {20323, 0, 1, 0, 0},  // jsonPath
+    {12724, 0, 1, 0, 0},  // strategy
+    {20407, 491, 2, kOmitEmpty | kPointer, 0},  // webhook
+    {18522, 490, 2, kOmitEmpty | kPointer, 0},  // clientConfig
+    {20450, 33, 3, 0, 0},  // conversionReviewVersions
+    {18668, 12, 2, kOmitEmpty, 0},  // caBundle
+    {8809, 489, 1, kOmitEmpty | kPointer, 0},  // service
+    {18677, 0, 3, kOmitEmpty | kPointer, 0},  // url
     {108, 0, 2, 0, 0},  // name
-    {1158, 0, 1, 0, 0},  // namespace
-    {3575, 0, 3, kOmitEmpty | kPointer, 0},  // path
+    {1218, 0, 1, 0, 0},  // namespace
+    {3635, 0, 3, kOmitEmpty | kPointer, 0},  // path
     {268, 1, 4, kOmitEmpty | kPointer, 0},  // port
-    {19917, 455, 2, 0, 0},  // acceptedNames
-    {1973, 481, 1, 0, 0},  // conditions
-    {19931, 33, 3, 0, 0},  // storedVersions
-    {2017, 2, 3, kOmitEmpty, 0},  // lastTransitionTime
-    {1627, 0, 5, kOmitEmpty, 0},  // message
-    {1635, 0, 4, kOmitEmpty, 0},  // reason
-    {1920, 0, 2, 0, 0},  // status
+    {20594, 469, 2, 0, 0},  // acceptedNames
+    {2033, 495, 1, 0, 0},  // conditions
+    {20608, 33, 3, 0, 0},  // storedVersions
+    {2077, 2, 3, kOmitEmpty, 0},  // lastTransitionTime
+    {1687, 0, 5, kOmitEmpty, 0},  // message
+    {1695, 0, 4, kOmitEmpty, 0},  // reason
+    {1980, 0, 2, 0, 0},  // status
     {55, 0, 1, 0, 0},  // type
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {18851, 0, 4, kOmitEmpty, 0},  // description
-    {20025, 4, 3, kOmitEmpty, 0},  // globalDefault
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {5913, 0, 5, kOmitEmpty | kPointer, 0},  // preemptionPolicy
-    {2174, 1, 2, 0, 0},  // value
-    {1560, 0, 6, kOmitEmpty, 0},  // action
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {20055, 1, 15, kOmitEmpty, 0},  // deprecatedCount
-    {20071, 2, 13, kOmitEmpty, 0},  // deprecatedFirstTimestamp
-    {20096, 2, 14, kOmitEmpty, 0},  // deprecatedLastTimestamp
-    {20120, 23, 12, kOmitEmpty, 0},  // deprecatedSource
-    {1573, 24, 2, 0, 0},  // eventTime
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, 0, 0},  // metadata
-    {20137, 0, 10, kOmitEmpty, 0},  // note
-    {1635, 0, 7, kOmitEmpty, 0},  // reason
-    {20142, 15, 8, kOmitEmpty, 0},  // regarding
-    {1642, 15, 9, kOmitEmpty | kPointer, 0},  // related
-    {20152, 0, 4, kOmitEmpty, 0},  // reportingController
-    {1669, 0, 5, kOmitEmpty, 0},  // reportingInstance
-    {1687, 485, 3, kOmitEmpty | kPointer, 0},  // series
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {19528, 0, 4, kOmitEmpty, 0},  // description
+    {20702, 4, 3, kOmitEmpty, 0},  // globalDefault
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {5973, 0, 5, kOmitEmpty | kPointer, 0},  // preemptionPolicy
+    {2234, 1, 2, 0, 0},  // value
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {20737, 0, 2, 0, 0},  // handler
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {5964, 499, 3, kOmitEmpty | kPointer, 0},  // overhead
+    {20745, 500, 4, kOmitEmpty | kPointer, 0},  // scheduling
+    {20773, 28, 1, kOmitEmpty, 0},  // podFixed
+    {5948, 201, 1, kOmitEmpty, 0},  // nodeSelector
+    {6238, 218, 2, kOmitEmpty, 0},  // tolerations
+    {1620, 0, 6, kOmitEmpty, 0},  // action
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {20817, 1, 15, kOmitEmpty, 0},  // deprecatedCount
+    {20833, 2, 13, kOmitEmpty, 0},  // deprecatedFirstTimestamp
+    {20858, 2, 14, kOmitEmpty, 0},  // deprecatedLastTimestamp
+    {20882, 23, 12, kOmitEmpty, 0},  // deprecatedSource
+    {1633, 24, 2, 0, 0},  // eventTime
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, 0, 0},  // metadata
+    {20899, 0, 10, kOmitEmpty, 0},  // note
+    {1695, 0, 7, kOmitEmpty, 0},  // reason
+    {20904, 15, 8, kOmitEmpty, 0},  // regarding
+    {1702, 15, 9, kOmitEmpty | kPointer, 0},  // related
+    {20914, 0, 4, kOmitEmpty, 0},  // reportingController
+    {1729, 0, 5, kOmitEmpty, 0},  // reportingInstance
+    {1747, 502, 3, kOmitEmpty | kPointer, 0},  // series
     {55, 0, 11, kOmitEmpty, 0},  // type
-    {1567, 1, 1, 0, 0},  // count
-    {1756, 24, 2, 0, 0},  // lastObservedTime
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 488, 2, 0, 0},  // spec
-    {1920, 489, 3, kOmitEmpty, 0},  // status
-    {20260, 33, 1, 0, 0},  // audiences
-    {20270, 487, 3, kPointer, 0},  // boundObjectRef
-    {7243, 1, 4, kPointer, 0},  // expirationSeconds
-    {957, 0, 2, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 1, kOmitEmpty, 0},  // kind
+    {1627, 1, 1, 0, 0},  // count
+    {1816, 24, 2, 0, 0},  // lastObservedTime
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 505, 2, 0, 0},  // spec
+    {1980, 506, 3, kOmitEmpty, 0},  // status
+    {21022, 33, 1, 0, 0},  // audiences
+    {21032, 504, 3, kPointer, 0},  // boundObjectRef
+    {7303, 1, 4, kPointer, 0},  // expirationSeconds
+    {1017, 0, 2, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 1, kOmitEmpty, 0},  // kind
     {108, 0, 3, kOmitEmpty, 0},  // name
     {14, 0, 4, kOmitEmpty, 0},  // uid
-    {20361, 2, 2, 0, 0},  // expirationTimestamp
-    {20381, 0, 1, 0, 0},  // token
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 491, 2, 0, 0},  // spec
-    {1920, 494, 3, kOmitEmpty, 0},  // status
-    {20260, 33, 2, kOmitEmpty, 0},  // audiences
-    {20381, 0, 1, kOmitEmpty, 0},  // token
-    {20260, 33, 4, kOmitEmpty, 0},  // audiences
-    {20487, 4, 1, kOmitEmpty, 0},  // authenticated
-    {2828, 0, 3, kOmitEmpty, 0},  // error
-    {3752, 493, 2, kOmitEmpty, 0},  // user
-    {20528, 492, 4, kOmitEmpty, 0},  // extra
-    {20534, 33, 3, kOmitEmpty, 0},  // groups
+    {21123, 2, 2, 0, 0},  // expirationTimestamp
+    {21143, 0, 1, 0, 0},  // token
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 508, 2, 0, 0},  // spec
+    {1980, 511, 3, kOmitEmpty, 0},  // status
+    {21022, 33, 2, kOmitEmpty, 0},  // audiences
+    {21143, 0, 1, kOmitEmpty, 0},  // token
+    {21022, 33, 4, kOmitEmpty, 0},  // audiences
+    {21249, 4, 1, kOmitEmpty, 0},  // authenticated
+    {2888, 0, 3, kOmitEmpty, 0},  // error
+    {3812, 510, 2, kOmitEmpty, 0},  // user
+    {21290, 509, 4, kOmitEmpty, 0},  // extra
+    {21296, 33, 3, kOmitEmpty, 0},  // groups
     {14, 0, 2, kOmitEmpty, 0},  // uid
-    {20541, 0, 1, kOmitEmpty, 0},  // username
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 502, 2, 0, 0},  // spec
-    {1920, 503, 3, kOmitEmpty, 0},  // status
-    {20528, 492, 5, kOmitEmpty, 0},  // extra
-    {20534, 33, 4, kOmitEmpty, 0},  // groups
-    {20628, 501, 2, kOmitEmpty | kPointer, 0},  // nonResourceAttributes
-    {20650, 500, 1, kOmitEmpty | kPointer, 0},  // resourceAttributes
+    {21303, 0, 1, kOmitEmpty, 0},  // username
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0},  // metadata
+    {1852, 519, 2, 0, 0},  // spec
+    {1980, 520, 3, kOmitEmpty, 0},  // status
+    {21290, 509, 5, kOmitEmpty, 0},  // extra
+    {21296, 33, 4, kOmitEmpty, 0},  // groups
+    {21390, 518, 2, kOmitEmpty | kPointer, 0},  // nonResourceAttributes
+    {21412, 517, 1, kOmitEmpty | kPointer, 0},  // resourceAttributes
     {14, 0, 6, kOmitEmpty, 0},  // uid
-    {3752, 0, 3, kOmitEmpty, 0},  // user
-    {20705, 498, 8, kOmitEmpty | kPointer, 0},  // fieldSelector
-    {4325, 0, 3, kOmitEmpty, 0},  // group
-    {7298, 499, 9, kOmitEmpty | kPointer, 0},  // labelSelector
+    {3812, 0, 3, kOmitEmpty, 0},  // user
+    {21467, 515, 8, kOmitEmpty | kPointer, 0},  // fieldSelector
+    {4385, 0, 3, kOmitEmpty, 0},  // group
+    {7358, 516, 9, kOmitEmpty | kPointer, 0},  // labelSelector
     {108, 0, 7, kOmitEmpty, 0},  // name
-    {1158, 0, 1, kOmitEmpty, 0},  // namespace
-    {6927, 0, 5, kOmitEmpty, 0},  // resource
-    {1327, 0, 6, kOmitEmpty, 0},  // subresource
-    {20719, 0, 2, kOmitEmpty, 0},  // verb
-    {20724, 0, 4, kOmitEmpty, 0},  // version
-    {20773, 0, 1, kOmitEmpty, 0},  // rawSelector
-    {20785, 497, 2, kOmitEmpty, 0},  // requirements
-    {2160, 0, 1, 0, 0},  // key
-    {5024, 0, 2, 0, 0},  // operator
-    {5033, 33, 3, kOmitEmpty, 0},  // values
-    {20773, 0, 1, kOmitEmpty, 0},  // rawSelector
-    {20785, 97, 2, kOmitEmpty, 0},  // requirements
-    {3575, 0, 1, kOmitEmpty, 0},  // path
-    {20719, 0, 2, kOmitEmpty, 0},  // verb
-    {20954, 4, 1, 0, 0},  // allowed
-    {20962, 4, 4, kOmitEmpty, 0},  // denied
-    {20969, 0, 3, kOmitEmpty, 0},  // evaluationError
-    {1635, 0, 2, kOmitEmpty, 0},  // reason
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {21000, 1, 6, kOmitEmpty, 0},  // code
-    {21005, 508, 5, kOmitEmpty | kPointer, 0},  // details
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {1627, 0, 3, kOmitEmpty, 0},  // message
-    {999, 505, 1, kOmitEmpty, 0},  // metadata
-    {1635, 0, 4, kOmitEmpty, 0},  // reason
-    {1920, 0, 2, kOmitEmpty, 0},  // status
-    {21030, 0, 3, kOmitEmpty, 0},  // continue
-    {21039, 1, 4, kOmitEmpty | kPointer, 0},  // remainingItemCount
-    {1184, 0, 2, kOmitEmpty, 0},  // resourceVersion
-    {1200, 0, 1, kOmitEmpty, 0},  // selfLink
-    {21080, 507, 4, kOmitEmpty, 0},  // causes
-    {4325, 0, 2, kOmitEmpty, 0},  // group
-    {994, 0, 3, kOmitEmpty, 0},  // kind
+    {1218, 0, 1, kOmitEmpty, 0},  // namespace
+    {6987, 0, 5, kOmitEmpty, 0},  // resource
+    {1387, 0, 6, kOmitEmpty, 0},  // subresource
+    {21481, 0, 2, kOmitEmpty, 0},  // verb
+    {21486, 0, 4, kOmitEmpty, 0},  // version
+    {21535, 0, 1, kOmitEmpty, 0},  // rawSelector
+    {21547, 514, 2, kOmitEmpty, 0},  // requirements
+    {2220, 0, 1, 0, 0},  // key
+    {5084, 0, 2, 0, 0},  // operator
+    {5093, 33, 3, kOmitEmpty, 0},  // values
+    {21535, 0, 1, kOmitEmpty, 0},  // rawSelector
+    {21547, 97, 2, kOmitEmpty, 0},  // requirements
+    {3635, 0, 1, kOmitEmpty, 0},  // path
+    {21481, 0, 2, kOmitEmpty, 0},  // verb
+    {21716, 4, 1, 0, 0},  // allowed
+    {21724, 4, 4, kOmitEmpty, 0},  // denied
+    {21731, 0, 3, kOmitEmpty, 0},  // evaluationError
+    {1695, 0, 2, kOmitEmpty, 0},  // reason
+    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
+    {21762, 1, 6, kOmitEmpty, 0},  // code
+    {21767, 525, 5, kOmitEmpty | kPointer, 0},  // details
+    {1054, 0, 0, kOmitEmpty, 0},  // kind
+    {1687, 0, 3, kOmitEmpty, 0},  // message
+    {1059, 522, 1, kOmitEmpty, 0},  // metadata
+    {1695, 0, 4, kOmitEmpty, 0},  // reason
+    {1980, 0, 2, kOmitEmpty, 0},  // status
+    {21792, 0, 3, kOmitEmpty, 0},  // continue
+    {21801, 1, 4, kOmitEmpty | kPointer, 0},  // remainingItemCount
+    {1244, 0, 2, kOmitEmpty, 0},  // resourceVersion
+    {1260, 0, 1, kOmitEmpty, 0},  // selfLink
+    {21842, 524, 4, kOmitEmpty, 0},  // causes
+    {4385, 0, 2, kOmitEmpty, 0},  // group
+    {1054, 0, 3, kOmitEmpty, 0},  // kind
     {108, 0, 1, kOmitEmpty, 0},  // name
-    {21087, 1, 5, kOmitEmpty, 0},  // retryAfterSeconds
+    {21849, 1, 5, kOmitEmpty, 0},  // retryAfterSeconds
     {14, 0, 6, kOmitEmpty, 0},  // uid
-    {21125, 0, 3, kOmitEmpty, 0},  // field
-    {1627, 0, 2, kOmitEmpty, 0},  // message
-    {1635, 0, 1, kOmitEmpty, 0},  // reason
+    {21887, 0, 3, kOmitEmpty, 0},  // field
+    {1687, 0, 2, kOmitEmpty, 0},  // message
+    {1695, 0, 1, kOmitEmpty, 0},  // reason
 };
 
 constexpr KindRow kKinds[] = {
@@ -3826,15 +3952,19 @@ constexpr KindRow kKinds[] = {
     {528, 570, 540, 423, true},  // autoscaling/v2 HorizontalPodAutoscaler
     {573, 1, 593, 425, true},  // coordination.k8s.io/v1 Lease
     {599, 1, 616, 436, true},  // discovery.k8s.io/v1 EndpointSlice
-    {630, 1, 645, 441, true},  // storage.k8s.io/v1 StorageClass
-    {658, 1, 687, 451, true},  // admissionregistration.k8s.io/v1 MutatingWebhookConfiguration
-    {658, 1, 716, 454, true},  // admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration
-    {747, 1, 768, 483, false},  // apiextensions.k8s.io/v1 CustomResourceDefinition
-    {798, 1, 816, 484, true},  // scheduling.k8s.io/v1 PriorityClass
-    {830, 1, 28, 486, true},  // events.k8s.io/v1 Event
-    {844, 1, 866, 490, true},  // authentication.k8s.io/v1 TokenRequest
-    {844, 1, 879, 495, false},  // authentication.k8s.io/v1 TokenReview
-    {891, 1, 912, 504, false},  // authorization.k8s.io/v1 SubjectAccessReview
-    {0, 1, 932, 509, true},  // v1 Status
+    {630, 1, 645, 440, true},  // storage.k8s.io/v1 CSIDriver
+    {630, 1, 655, 445, true},  // storage.k8s.io/v1 CSINode
+    {630, 1, 663, 450, true},  // storage.k8s.io/v1 StorageClass
+    {630, 1, 676, 455, true},  // storage.k8s.io/v1 VolumeAttachment
+    {693, 1, 722, 465, true},  // admissionregistration.k8s.io/v1 MutatingWebhookConfiguration
+    {693, 1, 751, 468, true},  // admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration
+    {782, 1, 803, 497, false},  // apiextensions.k8s.io/v1 CustomResourceDefinition
+    {833, 1, 851, 498, true},  // scheduling.k8s.io/v1 PriorityClass
+    {865, 1, 877, 501, true},  // node.k8s.io/v1 RuntimeClass
+    {890, 1, 28, 503, true},  // events.k8s.io/v1 Event
+    {904, 1, 926, 507, true},  // authentication.k8s.io/v1 TokenRequest
+    {904, 1, 939, 512, false},  // authentication.k8s.io/v1 TokenReview
+    {951, 1, 972, 521, false},  // authorization.k8s.io/v1 SubjectAccessReview
+    {0, 1, 992, 526, true},  // v1 Status
 };
 

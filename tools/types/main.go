@@ -28,6 +28,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -52,10 +53,11 @@ var kinds = []runtime.Object{
 	&autoscalingv1.HorizontalPodAutoscaler{}, &autoscalingv1.Scale{}, &autoscalingv2.HorizontalPodAutoscaler{},
 	&coordinationv1.Lease{},
 	&discoveryv1.EndpointSlice{},
-	&storagev1.StorageClass{},
+	&storagev1.CSIDriver{}, &storagev1.CSINode{}, &storagev1.StorageClass{}, &storagev1.VolumeAttachment{},
 	&admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{},
 	&apiextensionsv1.CustomResourceDefinition{},
 	&schedulingv1.PriorityClass{},
+	&nodev1.RuntimeClass{},
 	&eventsv1.Event{},
 	&authenticationv1.TokenRequest{}, &authenticationv1.TokenReview{},
 	&authorizationv1.SubjectAccessReview{},
