@@ -97,6 +97,7 @@ constexpr char kNames[] =
     "\013" "annotations"
     "\021" "creationTimestamp"
     "\032" "deletionGracePeriodSeconds"
+    "\005" "int64"
     "\021" "deletionTimestamp"
     "\012" "finalizers"
     "\014" "generateName"
@@ -107,6 +108,7 @@ constexpr char kNames[] =
     "\017" "ownerReferences"
     "\017" "resourceVersion"
     "\010" "selfLink"
+    "\011" "types.UID"
     "\026" "meta/v1 OwnerReference"
     "\022" "blockOwnerDeletion"
     "\012" "controller"
@@ -115,6 +117,7 @@ constexpr char kNames[] =
     "\010" "fieldsV1"
     "\007" "manager"
     "\011" "operation"
+    "\035" "v1.ManagedFieldsOperationType"
     "\013" "subresource"
     "\004" "time"
     "\021" "core/v1 Endpoints"
@@ -131,6 +134,7 @@ constexpr char kNames[] =
     "\011" "fieldPath"
     "\024" "core/v1 EndpointPort"
     "\013" "appProtocol"
+    "\013" "v1.Protocol"
     "\015" "core/v1 Event"
     "\006" "action"
     "\005" "count"
@@ -156,18 +160,24 @@ constexpr char kNames[] =
     "\006" "limits"
     "\026" "core/v1 LimitRangeItem"
     "\007" "default"
+    "\017" "v1.ResourceList"
     "\016" "defaultRequest"
     "\003" "max"
     "\024" "maxLimitRequestRatio"
     "\003" "min"
+    "\014" "v1.LimitType"
     "\021" "core/v1 Namespace"
     "\006" "status"
     "\025" "core/v1 NamespaceSpec"
+    "\022" "[]v1.FinalizerName"
     "\027" "core/v1 NamespaceStatus"
     "\012" "conditions"
     "\005" "phase"
+    "\021" "v1.NamespacePhase"
     "\032" "core/v1 NamespaceCondition"
     "\022" "lastTransitionTime"
+    "\022" "v1.ConditionStatus"
+    "\031" "v1.NamespaceConditionType"
     "\014" "core/v1 Node"
     "\020" "core/v1 NodeSpec"
     "\014" "configSource"
@@ -179,6 +189,7 @@ constexpr char kNames[] =
     "\015" "unschedulable"
     "\015" "core/v1 Taint"
     "\006" "effect"
+    "\016" "v1.TaintEffect"
     "\003" "key"
     "\011" "timeAdded"
     "\005" "value"
@@ -194,13 +205,17 @@ constexpr char kNames[] =
     "\010" "features"
     "\006" "images"
     "\010" "nodeInfo"
+    "\014" "v1.NodePhase"
     "\017" "runtimeHandlers"
     "\017" "volumesAttached"
     "\014" "volumesInUse"
+    "\025" "[]v1.UniqueVolumeName"
     "\025" "core/v1 NodeCondition"
     "\021" "lastHeartbeatTime"
+    "\024" "v1.NodeConditionType"
     "\023" "core/v1 NodeAddress"
     "\007" "address"
+    "\022" "v1.NodeAddressType"
     "\033" "core/v1 NodeDaemonEndpoints"
     "\017" "kubeletEndpoint"
     "\026" "core/v1 DaemonEndpoint"
@@ -222,6 +237,7 @@ constexpr char kNames[] =
     "\005" "names"
     "\011" "sizeBytes"
     "\026" "core/v1 AttachedVolume"
+    "\023" "v1.UniqueVolumeName"
     "\030" "core/v1 NodeConfigStatus"
     "\006" "active"
     "\010" "assigned"
@@ -236,13 +252,16 @@ constexpr char kNames[] =
     "\030" "core/v1 PersistentVolume"
     "\034" "core/v1 PersistentVolumeSpec"
     "\013" "accessModes"
+    "\037" "[]v1.PersistentVolumeAccessMode"
     "\010" "claimRef"
     "\014" "mountOptions"
     "\014" "nodeAffinity"
     "\035" "persistentVolumeReclaimPolicy"
+    "\040" "v1.PersistentVolumeReclaimPolicy"
     "\020" "storageClassName"
     "\031" "volumeAttributesClassName"
     "\012" "volumeMode"
+    "\027" "v1.PersistentVolumeMode"
     "\036" "core/v1 PersistentVolumeSource"
     "\024" "awsElasticBlockStore"
     "\011" "azureDisk"
@@ -275,6 +294,7 @@ constexpr char kNames[] =
     "\010" "volumeID"
     "\034" "core/v1 HostPathVolumeSource"
     "\004" "path"
+    "\017" "v1.HostPathType"
     "\047" "core/v1 GlusterfsPersistentVolumeSource"
     "\011" "endpoints"
     "\022" "endpointsNamespace"
@@ -324,8 +344,10 @@ constexpr char kNames[] =
     "\006" "volume"
     "\035" "core/v1 AzureDiskVolumeSource"
     "\013" "cachingMode"
+    "\033" "v1.AzureDataDiskCachingMode"
     "\010" "diskName"
     "\007" "diskURI"
+    "\024" "v1.AzureDataDiskKind"
     "\050" "core/v1 PhotonPersistentDiskVolumeSource"
     "\004" "pdID"
     "\034" "core/v1 PortworxVolumeSource"
@@ -357,9 +379,11 @@ constexpr char kNames[] =
     "\013" "matchFields"
     "\037" "core/v1 NodeSelectorRequirement"
     "\010" "operator"
+    "\027" "v1.NodeSelectorOperator"
     "\006" "values"
     "\036" "core/v1 PersistentVolumeStatus"
     "\027" "lastPhaseTransitionTime"
+    "\030" "v1.PersistentVolumePhase"
     "\035" "core/v1 PersistentVolumeClaim"
     "\041" "core/v1 PersistentVolumeClaimSpec"
     "\012" "dataSource"
@@ -369,6 +393,7 @@ constexpr char kNames[] =
     "\025" "meta/v1 LabelSelector"
     "\013" "matchLabels"
     "\040" "meta/v1 LabelSelectorRequirement"
+    "\030" "v1.LabelSelectorOperator"
     "\042" "core/v1 VolumeResourceRequirements"
     "\010" "requests"
     "\041" "core/v1 TypedLocalObjectReference"
@@ -376,12 +401,16 @@ constexpr char kNames[] =
     "\034" "core/v1 TypedObjectReference"
     "\043" "core/v1 PersistentVolumeClaimStatus"
     "\031" "allocatedResourceStatuses"
+    "\052" "map[v1.ResourceName]v1.ClaimResourceStatus"
     "\022" "allocatedResources"
     "\040" "currentVolumeAttributesClassName"
     "\022" "modifyVolumeStatus"
+    "\035" "v1.PersistentVolumeClaimPhase"
     "\046" "core/v1 PersistentVolumeClaimCondition"
     "\015" "lastProbeTime"
+    "\045" "v1.PersistentVolumeClaimConditionType"
     "\032" "core/v1 ModifyVolumeStatus"
+    "\052" "v1.PersistentVolumeClaimModifyVolumeStatus"
     "\037" "targetVolumeAttributesClassName"
     "\013" "core/v1 Pod"
     "\017" "core/v1 PodSpec"
@@ -391,6 +420,7 @@ constexpr char kNames[] =
     "\012" "containers"
     "\011" "dnsConfig"
     "\011" "dnsPolicy"
+    "\014" "v1.DNSPolicy"
     "\022" "enableServiceLinks"
     "\023" "ephemeralContainers"
     "\013" "hostAliases"
@@ -405,11 +435,13 @@ constexpr char kNames[] =
     "\002" "os"
     "\010" "overhead"
     "\020" "preemptionPolicy"
+    "\023" "v1.PreemptionPolicy"
     "\010" "priority"
     "\021" "priorityClassName"
     "\016" "readinessGates"
     "\016" "resourceClaims"
     "\015" "restartPolicy"
+    "\020" "v1.RestartPolicy"
     "\020" "runtimeClassName"
     "\015" "schedulerName"
     "\017" "schedulingGates"
@@ -434,6 +466,7 @@ constexpr char kNames[] =
     "\006" "secret"
     "\034" "core/v1 EmptyDirVolumeSource"
     "\006" "medium"
+    "\020" "v1.StorageMedium"
     "\011" "sizeLimit"
     "\033" "core/v1 GitRepoVolumeSource"
     "\011" "directory"
@@ -494,6 +527,7 @@ constexpr char kNames[] =
     "\045" "core/v1 PersistentVolumeClaimTemplate"
     "\031" "core/v1 ImageVolumeSource"
     "\012" "pullPolicy"
+    "\015" "v1.PullPolicy"
     "\011" "reference"
     "\021" "core/v1 Container"
     "\004" "args"
@@ -505,12 +539,14 @@ constexpr char kNames[] =
     "\015" "livenessProbe"
     "\016" "readinessProbe"
     "\014" "resizePolicy"
+    "\031" "v1.ContainerRestartPolicy"
     "\022" "restartPolicyRules"
     "\014" "startupProbe"
     "\005" "stdin"
     "\011" "stdinOnce"
     "\026" "terminationMessagePath"
     "\030" "terminationMessagePolicy"
+    "\033" "v1.TerminationMessagePolicy"
     "\003" "tty"
     "\015" "volumeDevices"
     "\014" "volumeMounts"
@@ -538,12 +574,18 @@ constexpr char kNames[] =
     "\007" "request"
     "\035" "core/v1 ContainerResizePolicy"
     "\014" "resourceName"
+    "\017" "v1.ResourceName"
+    "\036" "v1.ResourceResizeRestartPolicy"
     "\034" "core/v1 ContainerRestartRule"
+    "\035" "v1.ContainerRestartRuleAction"
     "\011" "exitCodes"
     "\047" "core/v1 ContainerRestartRuleOnExitCodes"
+    "\052" "v1.ContainerRestartRuleOnExitCodesOperator"
     "\023" "core/v1 VolumeMount"
     "\020" "mountPropagation"
+    "\027" "v1.MountPropagationMode"
     "\021" "recursiveReadOnly"
+    "\030" "v1.RecursiveReadOnlyMode"
     "\007" "subPath"
     "\013" "subPathExpr"
     "\024" "core/v1 VolumeDevice"
@@ -562,6 +604,7 @@ constexpr char kNames[] =
     "\025" "core/v1 HTTPGetAction"
     "\013" "httpHeaders"
     "\006" "scheme"
+    "\014" "v1.URIScheme"
     "\022" "core/v1 HTTPHeader"
     "\027" "core/v1 TCPSocketAction"
     "\022" "core/v1 GRPCAction"
@@ -570,6 +613,7 @@ constexpr char kNames[] =
     "\011" "postStart"
     "\007" "preStop"
     "\012" "stopSignal"
+    "\011" "v1.Signal"
     "\030" "core/v1 LifecycleHandler"
     "\005" "sleep"
     "\023" "core/v1 SleepAction"
@@ -580,6 +624,7 @@ constexpr char kNames[] =
     "\014" "capabilities"
     "\012" "privileged"
     "\011" "procMount"
+    "\020" "v1.ProcMountType"
     "\026" "readOnlyRootFilesystem"
     "\012" "runAsGroup"
     "\014" "runAsNonRoot"
@@ -589,6 +634,7 @@ constexpr char kNames[] =
     "\016" "windowsOptions"
     "\024" "core/v1 Capabilities"
     "\003" "add"
+    "\017" "[]v1.Capability"
     "\004" "drop"
     "\026" "core/v1 SELinuxOptions"
     "\005" "level"
@@ -600,15 +646,21 @@ constexpr char kNames[] =
     "\015" "runAsUserName"
     "\026" "core/v1 SeccompProfile"
     "\020" "localhostProfile"
+    "\025" "v1.SeccompProfileType"
     "\027" "core/v1 AppArmorProfile"
+    "\026" "v1.AppArmorProfileType"
     "\032" "core/v1 EphemeralContainer"
     "\023" "targetContainerName"
     "\040" "core/v1 EphemeralContainerCommon"
     "\032" "core/v1 PodSecurityContext"
     "\007" "fsGroup"
     "\023" "fsGroupChangePolicy"
+    "\031" "v1.PodFSGroupChangePolicy"
     "\023" "seLinuxChangePolicy"
+    "\031" "v1.PodSELinuxChangePolicy"
     "\022" "supplementalGroups"
+    "\007" "[]int64"
+    "\033" "v1.SupplementalGroupsPolicy"
     "\007" "sysctls"
     "\016" "core/v1 Sysctl"
     "\020" "core/v1 Affinity"
@@ -630,6 +682,7 @@ constexpr char kNames[] =
     "\017" "podAffinityTerm"
     "\027" "core/v1 PodAntiAffinity"
     "\022" "core/v1 Toleration"
+    "\025" "v1.TolerationOperator"
     "\021" "tolerationSeconds"
     "\021" "core/v1 HostAlias"
     "\011" "hostnames"
@@ -639,12 +692,16 @@ constexpr char kNames[] =
     "\032" "core/v1 PodDNSConfigOption"
     "\030" "core/v1 PodReadinessGate"
     "\015" "conditionType"
+    "\023" "v1.PodConditionType"
     "\040" "core/v1 TopologySpreadConstraint"
     "\007" "maxSkew"
     "\012" "minDomains"
     "\022" "nodeAffinityPolicy"
+    "\026" "v1.NodeInclusionPolicy"
     "\020" "nodeTaintsPolicy"
+    "\040" "v1.UnsatisfiableConstraintAction"
     "\015" "core/v1 PodOS"
+    "\011" "v1.OSName"
     "\031" "core/v1 PodSchedulingGate"
     "\030" "core/v1 PodResourceClaim"
     "\021" "resourceClaimName"
@@ -657,10 +714,13 @@ constexpr char kNames[] =
     "\025" "initContainerStatuses"
     "\021" "nominatedNodeName"
     "\022" "observedGeneration"
+    "\013" "v1.PodPhase"
     "\005" "podIP"
     "\006" "podIPs"
     "\010" "qosClass"
+    "\016" "v1.PodQOSClass"
     "\006" "resize"
+    "\022" "v1.PodResizeStatus"
     "\025" "resourceClaimStatuses"
     "\011" "startTime"
     "\024" "core/v1 PodCondition"
@@ -694,6 +754,8 @@ constexpr char kNames[] =
     "\026" "core/v1 ResourceStatus"
     "\026" "core/v1 ResourceHealth"
     "\006" "health"
+    "\027" "v1.ResourceHealthStatus"
+    "\015" "v1.ResourceID"
     "\036" "core/v1 PodResourceClaimStatus"
     "\046" "core/v1 PodExtendedResourceClaimStatus"
     "\017" "requestMappings"
@@ -711,18 +773,23 @@ constexpr char kNames[] =
     "\024" "fullyLabeledReplicas"
     "\015" "readyReplicas"
     "\046" "core/v1 ReplicationControllerCondition"
+    "\045" "v1.ReplicationControllerConditionType"
     "\025" "core/v1 ResourceQuota"
     "\031" "core/v1 ResourceQuotaSpec"
     "\004" "hard"
     "\015" "scopeSelector"
     "\006" "scopes"
+    "\027" "[]v1.ResourceQuotaScope"
     "\025" "core/v1 ScopeSelector"
     "\051" "core/v1 ScopedResourceSelectorRequirement"
+    "\030" "v1.ScopeSelectorOperator"
     "\011" "scopeName"
+    "\025" "v1.ResourceQuotaScope"
     "\033" "core/v1 ResourceQuotaStatus"
     "\004" "used"
     "\016" "core/v1 Secret"
     "\012" "stringData"
+    "\015" "v1.SecretType"
     "\017" "core/v1 Service"
     "\023" "core/v1 ServiceSpec"
     "\035" "allocateLoadBalancerNodePorts"
@@ -731,17 +798,23 @@ constexpr char kNames[] =
     "\013" "externalIPs"
     "\014" "externalName"
     "\025" "externalTrafficPolicy"
+    "\037" "v1.ServiceExternalTrafficPolicy"
     "\023" "healthCheckNodePort"
     "\025" "internalTrafficPolicy"
+    "\037" "v1.ServiceInternalTrafficPolicy"
     "\012" "ipFamilies"
+    "\015" "[]v1.IPFamily"
     "\016" "ipFamilyPolicy"
+    "\021" "v1.IPFamilyPolicy"
     "\021" "loadBalancerClass"
     "\016" "loadBalancerIP"
     "\030" "loadBalancerSourceRanges"
     "\030" "publishNotReadyAddresses"
     "\017" "sessionAffinity"
+    "\022" "v1.ServiceAffinity"
     "\025" "sessionAffinityConfig"
     "\023" "trafficDistribution"
+    "\016" "v1.ServiceType"
     "\023" "core/v1 ServicePort"
     "\010" "nodePort"
     "\012" "targetPort"
@@ -754,6 +827,7 @@ constexpr char kNames[] =
     "\007" "ingress"
     "\033" "core/v1 LoadBalancerIngress"
     "\006" "ipMode"
+    "\025" "v1.LoadBalancerIPMode"
     "\022" "core/v1 PortStatus"
     "\021" "meta/v1 Condition"
     "\026" "core/v1 ServiceAccount"
@@ -765,6 +839,7 @@ constexpr char kNames[] =
     "\016" "updateStrategy"
     "\037" "apps/v1 DaemonSetUpdateStrategy"
     "\015" "rollingUpdate"
+    "\036" "v1.DaemonSetUpdateStrategyType"
     "\036" "apps/v1 RollingUpdateDaemonSet"
     "\010" "maxSurge"
     "\016" "maxUnavailable"
@@ -778,12 +853,14 @@ constexpr char kNames[] =
     "\021" "numberUnavailable"
     "\026" "updatedNumberScheduled"
     "\032" "apps/v1 DaemonSetCondition"
+    "\031" "v1.DaemonSetConditionType"
     "\022" "apps/v1 Deployment"
     "\026" "apps/v1 DeploymentSpec"
     "\006" "paused"
     "\027" "progressDeadlineSeconds"
     "\010" "strategy"
     "\032" "apps/v1 DeploymentStrategy"
+    "\031" "v1.DeploymentStrategyType"
     "\037" "apps/v1 RollingUpdateDeployment"
     "\030" "apps/v1 DeploymentStatus"
     "\023" "terminatingReplicas"
@@ -791,21 +868,26 @@ constexpr char kNames[] =
     "\017" "updatedReplicas"
     "\033" "apps/v1 DeploymentCondition"
     "\016" "lastUpdateTime"
+    "\032" "v1.DeploymentConditionType"
     "\022" "apps/v1 ReplicaSet"
     "\026" "apps/v1 ReplicaSetSpec"
     "\030" "apps/v1 ReplicaSetStatus"
     "\033" "apps/v1 ReplicaSetCondition"
+    "\032" "v1.ReplicaSetConditionType"
     "\023" "apps/v1 StatefulSet"
     "\027" "apps/v1 StatefulSetSpec"
     "\010" "ordinals"
     "\044" "persistentVolumeClaimRetentionPolicy"
     "\023" "podManagementPolicy"
+    "\032" "v1.PodManagementPolicyType"
     "\013" "serviceName"
     "\024" "volumeClaimTemplates"
     "\041" "apps/v1 StatefulSetUpdateStrategy"
+    "\040" "v1.StatefulSetUpdateStrategyType"
     "\050" "apps/v1 RollingUpdateStatefulSetStrategy"
     "\067" "apps/v1 StatefulSetPersistentVolumeClaimRetentionPolicy"
     "\013" "whenDeleted"
+    "\053" "v1.PersistentVolumeClaimRetentionPolicyType"
     "\012" "whenScaled"
     "\033" "apps/v1 StatefulSetOrdinals"
     "\005" "start"
@@ -814,9 +896,11 @@ constexpr char kNames[] =
     "\017" "currentRevision"
     "\016" "updateRevision"
     "\034" "apps/v1 StatefulSetCondition"
+    "\033" "v1.StatefulSetConditionType"
     "\020" "batch/v1 CronJob"
     "\024" "batch/v1 CronJobSpec"
     "\021" "concurrencyPolicy"
+    "\024" "v1.ConcurrencyPolicy"
     "\026" "failedJobsHistoryLimit"
     "\013" "jobTemplate"
     "\010" "schedule"
@@ -829,6 +913,7 @@ constexpr char kNames[] =
     "\014" "backoffLimit"
     "\024" "backoffLimitPerIndex"
     "\016" "completionMode"
+    "\021" "v1.CompletionMode"
     "\013" "completions"
     "\011" "managedBy"
     "\016" "manualSelector"
@@ -836,14 +921,17 @@ constexpr char kNames[] =
     "\013" "parallelism"
     "\020" "podFailurePolicy"
     "\024" "podReplacementPolicy"
+    "\027" "v1.PodReplacementPolicy"
     "\015" "successPolicy"
     "\027" "ttlSecondsAfterFinished"
     "\031" "batch/v1 PodFailurePolicy"
     "\005" "rules"
     "\035" "batch/v1 PodFailurePolicyRule"
+    "\031" "v1.PodFailurePolicyAction"
     "\013" "onExitCodes"
     "\017" "onPodConditions"
     "\057" "batch/v1 PodFailurePolicyOnExitCodesRequirement"
+    "\046" "v1.PodFailurePolicyOnExitCodesOperator"
     "\057" "batch/v1 PodFailurePolicyOnPodConditionsPattern"
     "\026" "batch/v1 SuccessPolicy"
     "\032" "batch/v1 SuccessPolicyRule"
@@ -862,7 +950,9 @@ constexpr char kNames[] =
     "\013" "terminating"
     "\027" "uncountedTerminatedPods"
     "\025" "batch/v1 JobCondition"
+    "\023" "v1.JobConditionType"
     "\040" "batch/v1 UncountedTerminatedPods"
+    "\013" "[]types.UID"
     "\025" "networking/v1 Ingress"
     "\031" "networking/v1 IngressSpec"
     "\016" "defaultBackend"
@@ -882,6 +972,7 @@ constexpr char kNames[] =
     "\035" "networking/v1 HTTPIngressPath"
     "\007" "backend"
     "\010" "pathType"
+    "\013" "v1.PathType"
     "\033" "networking/v1 IngressStatus"
     "\047" "networking/v1 IngressLoadBalancerStatus"
     "\050" "networking/v1 IngressLoadBalancerIngress"
@@ -896,6 +987,7 @@ constexpr char kNames[] =
     "\006" "egress"
     "\013" "podSelector"
     "\013" "policyTypes"
+    "\017" "[]v1.PolicyType"
     "\046" "networking/v1 NetworkPolicyIngressRule"
     "\004" "from"
     "\037" "networking/v1 NetworkPolicyPort"
@@ -911,6 +1003,7 @@ constexpr char kNames[] =
     "\041" "policy/v1 PodDisruptionBudgetSpec"
     "\014" "minAvailable"
     "\032" "unhealthyPodEvictionPolicy"
+    "\041" "v1.UnhealthyPodEvictionPolicyType"
     "\043" "policy/v1 PodDisruptionBudgetStatus"
     "\016" "currentHealthy"
     "\016" "desiredHealthy"
@@ -957,6 +1050,7 @@ constexpr char kNames[] =
     "\010" "external"
     "\006" "object"
     "\004" "pods"
+    "\023" "v2.MetricSourceType"
     "\041" "autoscaling/v2 ObjectMetricSource"
     "\017" "describedObject"
     "\006" "metric"
@@ -964,6 +1058,7 @@ constexpr char kNames[] =
     "\033" "autoscaling/v2 MetricTarget"
     "\022" "averageUtilization"
     "\014" "averageValue"
+    "\023" "v2.MetricTargetType"
     "\037" "autoscaling/v2 MetricIdentifier"
     "\037" "autoscaling/v2 PodsMetricSource"
     "\043" "autoscaling/v2 ResourceMetricSource"
@@ -976,9 +1071,11 @@ constexpr char kNames[] =
     "\036" "autoscaling/v2 HPAScalingRules"
     "\010" "policies"
     "\014" "selectPolicy"
+    "\026" "v2.ScalingPolicySelect"
     "\032" "stabilizationWindowSeconds"
     "\011" "tolerance"
     "\037" "autoscaling/v2 HPAScalingPolicy"
+    "\027" "v2.HPAScalingPolicyType"
     "\054" "autoscaling/v2 HorizontalPodAutoscalerStatus"
     "\016" "currentMetrics"
     "\033" "autoscaling/v2 MetricStatus"
@@ -990,6 +1087,7 @@ constexpr char kNames[] =
     "\054" "autoscaling/v2 ContainerResourceMetricStatus"
     "\043" "autoscaling/v2 ExternalMetricStatus"
     "\057" "autoscaling/v2 HorizontalPodAutoscalerCondition"
+    "\047" "v2.HorizontalPodAutoscalerConditionType"
     "\025" "coordination/v1 Lease"
     "\031" "coordination/v1 LeaseSpec"
     "\013" "acquireTime"
@@ -998,8 +1096,10 @@ constexpr char kNames[] =
     "\020" "leaseTransitions"
     "\017" "preferredHolder"
     "\011" "renewTime"
+    "\033" "v1.CoordinatedLeaseStrategy"
     "\032" "discovery/v1 EndpointSlice"
     "\013" "addressType"
+    "\016" "v1.AddressType"
     "\025" "discovery/v1 Endpoint"
     "\022" "deprecatedTopology"
     "\005" "hints"
@@ -1016,6 +1116,7 @@ constexpr char kNames[] =
     "\030" "storage/v1 CSIDriverSpec"
     "\016" "attachRequired"
     "\015" "fsGroupPolicy"
+    "\020" "v1.FSGroupPolicy"
     "\042" "nodeAllocatableUpdatePeriodSeconds"
     "\016" "podInfoOnMount"
     "\021" "requiresRepublish"
@@ -1023,6 +1124,7 @@ constexpr char kNames[] =
     "\017" "storageCapacity"
     "\015" "tokenRequests"
     "\024" "volumeLifecycleModes"
+    "\030" "[]v1.VolumeLifecycleMode"
     "\027" "storage/v1 TokenRequest"
     "\022" "storage/v1 CSINode"
     "\026" "storage/v1 CSINodeSpec"
@@ -1037,6 +1139,7 @@ constexpr char kNames[] =
     "\013" "provisioner"
     "\015" "reclaimPolicy"
     "\021" "volumeBindingMode"
+    "\024" "v1.VolumeBindingMode"
     "\034" "core/v1 TopologySelectorTerm"
     "\025" "matchLabelExpressions"
     "\050" "core/v1 TopologySelectorLabelRequirement"
@@ -1059,19 +1162,25 @@ constexpr char kNames[] =
     "\027" "admissionReviewVersions"
     "\014" "clientConfig"
     "\015" "failurePolicy"
+    "\024" "v1.FailurePolicyType"
     "\017" "matchConditions"
     "\013" "matchPolicy"
+    "\022" "v1.MatchPolicyType"
     "\016" "objectSelector"
     "\022" "reinvocationPolicy"
+    "\031" "v1.ReinvocationPolicyType"
     "\013" "sideEffects"
+    "\022" "v1.SideEffectClass"
     "\054" "admissionregistration/v1 WebhookClientConfig"
     "\010" "caBundle"
     "\003" "url"
     "\051" "admissionregistration/v1 ServiceReference"
     "\053" "admissionregistration/v1 RuleWithOperations"
     "\012" "operations"
+    "\022" "[]v1.OperationType"
     "\035" "admissionregistration/v1 Rule"
     "\013" "apiVersions"
+    "\014" "v1.ScopeType"
     "\047" "admissionregistration/v1 MatchCondition"
     "\012" "expression"
     "\067" "admissionregistration/v1 ValidatingWebhookConfiguration"
@@ -1080,6 +1189,7 @@ constexpr char kNames[] =
     "\055" "apiextensions/v1 CustomResourceDefinitionSpec"
     "\012" "conversion"
     "\025" "preserveUnknownFields"
+    "\020" "v1.ResourceScope"
     "\010" "versions"
     "\056" "apiextensions/v1 CustomResourceDefinitionNames"
     "\012" "categories"
@@ -1101,12 +1211,15 @@ constexpr char kNames[] =
     "\040" "apiextensions/v1 JSONSchemaProps"
     "\004" "$ref"
     "\007" "$schema"
+    "\020" "v1.JSONSchemaURL"
     "\017" "additionalItems"
     "\024" "additionalProperties"
     "\005" "allOf"
     "\005" "anyOf"
     "\013" "definitions"
+    "\030" "v1.JSONSchemaDefinitions"
     "\014" "dependencies"
+    "\031" "v1.JSONSchemaDependencies"
     "\013" "description"
     "\004" "enum"
     "\007" "example"
@@ -1139,10 +1252,12 @@ constexpr char kNames[] =
     "\025" "x-kubernetes-map-type"
     "\044" "x-kubernetes-preserve-unknown-fields"
     "\030" "x-kubernetes-validations"
+    "\022" "v1.ValidationRules"
     "\046" "apiextensions/v1 ExternalDocumentation"
     "\037" "apiextensions/v1 ValidationRule"
     "\021" "messageExpression"
     "\017" "optionalOldSelf"
+    "\030" "v1.FieldValueErrorReason"
     "\053" "apiextensions/v1 CustomResourceSubresources"
     "\005" "scale"
     "\060" "apiextensions/v1 CustomResourceSubresourceStatus"
@@ -1154,6 +1269,7 @@ constexpr char kNames[] =
     "\010" "jsonPath"
     "\040" "apiextensions/v1 SelectableField"
     "\051" "apiextensions/v1 CustomResourceConversion"
+    "\031" "v1.ConversionStrategyType"
     "\007" "webhook"
     "\042" "apiextensions/v1 WebhookConversion"
     "\030" "conversionReviewVersions"
@@ -1163,6 +1279,7 @@ constexpr char kNames[] =
     "\015" "acceptedNames"
     "\016" "storedVersions"
     "\062" "apiextensions/v1 CustomResourceDefinitionCondition"
+    "\050" "v1.CustomResourceDefinitionConditionType"
     "\033" "scheduling/v1 PriorityClass"
     "\015" "globalDefault"
     "\024" "node/v1 RuntimeClass"
@@ -1194,6 +1311,7 @@ constexpr char kNames[] =
     "\015" "authenticated"
     "\032" "authentication/v1 UserInfo"
     "\005" "extra"
+    "\030" "map[string]v1.ExtraValue"
     "\006" "groups"
     "\010" "username"
     "\044" "authorization/v1 SubjectAccessReview"
@@ -1208,6 +1326,7 @@ constexpr char kNames[] =
     "\013" "rawSelector"
     "\014" "requirements"
     "\040" "meta/v1 FieldSelectorRequirement"
+    "\030" "v1.FieldSelectorOperator"
     "\050" "authorization/v1 LabelSelectorAttributes"
     "\046" "authorization/v1 NonResourceAttributes"
     "\052" "authorization/v1 SubjectAccessReviewStatus"
@@ -1217,6 +1336,7 @@ constexpr char kNames[] =
     "\016" "meta/v1 Status"
     "\004" "code"
     "\007" "details"
+    "\017" "v1.StatusReason"
     "\020" "meta/v1 ListMeta"
     "\010" "continue"
     "\022" "remainingItemCount"
@@ -1225,6 +1345,7 @@ constexpr char kNames[] =
     "\021" "retryAfterSeconds"
     "\023" "meta/v1 StatusCause"
     "\005" "field"
+    "\014" "v1.CauseType"
     ;
 
 // How many, then name and default of each.
@@ -1763,2157 +1884,2157 @@ constexpr TypeRow kTypes[] = {
 constexpr StructRow kStructs[] = {
     {999, 0, 6},  // core/v1 ConfigMap
     {1068, 6, 15},  // meta/v1 ObjectMeta
-    {1269, 21, 6},  // meta/v1 OwnerReference
-    {1322, 27, 7},  // meta/v1 ManagedFieldsEntry
-    {1404, 34, 4},  // core/v1 Endpoints
-    {1430, 38, 3},  // core/v1 EndpointSubset
-    {1487, 41, 4},  // core/v1 EndpointAddress
-    {1539, 45, 7},  // core/v1 ObjectReference
-    {1573, 52, 4},  // core/v1 EndpointPort
-    {1606, 56, 17},  // core/v1 Event
-    {1761, 73, 2},  // core/v1 EventSource
-    {1796, 75, 2},  // core/v1 EventSeries
-    {1833, 77, 4},  // core/v1 LimitRange
-    {1857, 81, 1},  // core/v1 LimitRangeSpec
-    {1887, 82, 6},  // core/v1 LimitRangeItem
-    {1962, 88, 5},  // core/v1 Namespace
-    {1987, 93, 1},  // core/v1 NamespaceSpec
-    {2009, 94, 2},  // core/v1 NamespaceStatus
-    {2050, 96, 5},  // core/v1 NamespaceCondition
-    {2096, 101, 5},  // core/v1 Node
-    {2109, 106, 7},  // core/v1 NodeSpec
-    {2199, 113, 4},  // core/v1 Taint
-    {2240, 117, 1},  // core/v1 NodeConfigSource
-    {2275, 118, 5},  // core/v1 ConfigMapNodeConfigSource
-    {2326, 123, 13},  // core/v1 NodeStatus
-    {2459, 136, 6},  // core/v1 NodeCondition
-    {2499, 142, 2},  // core/v1 NodeAddress
-    {2527, 144, 1},  // core/v1 NodeDaemonEndpoints
-    {2571, 145, 1},  // core/v1 DaemonEndpoint
-    {2599, 146, 11},  // core/v1 NodeSystemInfo
-    {2762, 157, 1},  // core/v1 NodeSwapStatus
-    {2785, 158, 2},  // core/v1 ContainerImage
-    {2824, 160, 2},  // core/v1 AttachedVolume
-    {2847, 162, 4},  // core/v1 NodeConfigStatus
-    {2908, 166, 2},  // core/v1 NodeRuntimeHandler
-    {2935, 168, 2},  // core/v1 NodeRuntimeHandlerFeatures
-    {3009, 170, 1},  // core/v1 NodeFeatures
-    {3055, 171, 5},  // core/v1 PersistentVolume
-    {3080, 176, 10},  // core/v1 PersistentVolumeSpec
-    {3240, 186, 22},  // core/v1 PersistentVolumeSource
-    {3485, 208, 4},  // core/v1 GCEPersistentDiskVolumeSource
-    {3556, 212, 4},  // core/v1 AWSElasticBlockStoreVolumeSource
-    {3606, 216, 2},  // core/v1 HostPathVolumeSource
-    {3640, 218, 4},  // core/v1 GlusterfsPersistentVolumeSource
-    {3709, 222, 3},  // core/v1 NFSVolumeSource
-    {3740, 225, 8},  // core/v1 RBDPersistentVolumeSource
-    {3817, 233, 2},  // core/v1 SecretReference
-    {3841, 235, 11},  // core/v1 ISCSIPersistentVolumeSource
-    {3969, 246, 4},  // core/v1 CinderPersistentVolumeSource
-    {4006, 250, 6},  // core/v1 CephFSPersistentVolumeSource
-    {4054, 256, 5},  // core/v1 FCVolumeSource
-    {4094, 261, 2},  // core/v1 FlockerVolumeSource
-    {4146, 263, 5},  // core/v1 FlexPersistentVolumeSource
-    {4196, 268, 4},  // core/v1 AzureFilePersistentVolumeSource
-    {4273, 272, 4},  // core/v1 VsphereVirtualDiskVolumeSource
-    {4357, 276, 6},  // core/v1 QuobyteVolumeSource
-    {4414, 282, 6},  // core/v1 AzureDiskVolumeSource
-    {4473, 288, 2},  // core/v1 PhotonPersistentDiskVolumeSource
-    {4519, 290, 3},  // core/v1 PortworxVolumeSource
-    {4548, 293, 10},  // core/v1 ScaleIOPersistentVolumeSource
-    {4664, 303, 2},  // core/v1 LocalVolumeSource
-    {4690, 305, 5},  // core/v1 StorageOSPersistentVolumeSource
-    {4746, 310, 10},  // core/v1 CSIPersistentVolumeSource
-    {4923, 320, 1},  // core/v1 VolumeNodeAffinity
-    {4959, 321, 1},  // core/v1 NodeSelector
-    {4998, 322, 2},  // core/v1 NodeSelectorTerm
-    {5052, 324, 3},  // core/v1 NodeSelectorRequirement
-    {5100, 327, 4},  // core/v1 PersistentVolumeStatus
-    {5155, 331, 5},  // core/v1 PersistentVolumeClaim
-    {5185, 336, 9},  // core/v1 PersistentVolumeClaimSpec
-    {5263, 345, 2},  // meta/v1 LabelSelector
-    {5297, 347, 3},  // meta/v1 LabelSelectorRequirement
-    {5330, 350, 2},  // core/v1 VolumeResourceRequirements
-    {5374, 352, 3},  // core/v1 TypedLocalObjectReference
-    {5417, 355, 4},  // core/v1 TypedObjectReference
-    {5446, 359, 8},  // core/v1 PersistentVolumeClaimStatus
-    {5579, 367, 6},  // core/v1 PersistentVolumeClaimCondition
-    {5632, 373, 2},  // core/v1 ModifyVolumeStatus
-    {5691, 375, 5},  // core/v1 Pod
-    {5703, 380, 41},  // core/v1 PodSpec
-    {6284, 421, 2},  // core/v1 Volume
-    {6299, 423, 30},  // core/v1 VolumeSource
-    {6398, 453, 2},  // core/v1 EmptyDirVolumeSource
-    {6444, 455, 3},  // core/v1 GitRepoVolumeSource
-    {6502, 458, 4},  // core/v1 SecretVolumeSource
-    {6556, 462, 3},  // core/v1 KeyToPath
-    {6579, 465, 11},  // core/v1 ISCSIVolumeSource
-    {6605, 476, 1},  // core/v1 LocalObjectReference
-    {6634, 477, 3},  // core/v1 GlusterfsVolumeSource
-    {6664, 480, 2},  // core/v1 PersistentVolumeClaimVolumeSource
-    {6716, 482, 8},  // core/v1 RBDVolumeSource
-    {6740, 490, 5},  // core/v1 FlexVolumeSource
-    {6765, 495, 4},  // core/v1 CinderVolumeSource
-    {6792, 499, 6},  // core/v1 CephFSVolumeSource
-    {6819, 505, 2},  // core/v1 DownwardAPIVolumeSource
-    {6851, 507, 4},  // core/v1 DownwardAPIVolumeFile
-    {6907, 511, 2},  // core/v1 ObjectFieldSelector
-    {6935, 513, 3},  // core/v1 ResourceFieldSelector
-    {6996, 516, 3},  // core/v1 AzureFileVolumeSource
-    {7026, 519, 4},  // core/v1 ConfigMapVolumeSource
-    {6605, 523, 1},  // core/v1 LocalObjectReference
-    {7056, 524, 2},  // core/v1 ProjectedVolumeSource
-    {7094, 526, 6},  // core/v1 VolumeProjection
-    {7173, 532, 3},  // core/v1 SecretProjection
-    {6605, 535, 1},  // core/v1 LocalObjectReference
-    {7198, 536, 1},  // core/v1 DownwardAPIProjection
-    {7228, 537, 3},  // core/v1 ConfigMapProjection
-    {6605, 540, 1},  // core/v1 LocalObjectReference
-    {7256, 541, 3},  // core/v1 ServiceAccountTokenProjection
-    {7321, 544, 5},  // core/v1 ClusterTrustBundleProjection
-    {7383, 549, 6},  // core/v1 PodCertificateProjection
-    {7495, 555, 10},  // core/v1 ScaleIOVolumeSource
-    {7523, 565, 5},  // core/v1 StorageOSVolumeSource
-    {7553, 570, 5},  // core/v1 CSIVolumeSource
-    {7577, 575, 1},  // core/v1 EphemeralVolumeSource
-    {7627, 576, 2},  // core/v1 PersistentVolumeClaimTemplate
-    {7665, 578, 2},  // core/v1 ImageVolumeSource
-    {7712, 580, 25},  // core/v1 Container
-    {7961, 605, 5},  // core/v1 ContainerPort
-    {7999, 610, 3},  // core/v1 EnvFromSource
-    {8041, 613, 2},  // core/v1 ConfigMapEnvSource
-    {6605, 615, 1},  // core/v1 LocalObjectReference
-    {8068, 616, 2},  // core/v1 SecretEnvSource
-    {6605, 618, 1},  // core/v1 LocalObjectReference
-    {8092, 619, 3},  // core/v1 EnvVar
-    {8117, 622, 5},  // core/v1 EnvVarSource
-    {8178, 627, 3},  // core/v1 ConfigMapKeySelector
-    {6605, 630, 1},  // core/v1 LocalObjectReference
-    {8207, 631, 3},  // core/v1 SecretKeySelector
-    {6605, 634, 1},  // core/v1 LocalObjectReference
-    {8233, 635, 4},  // core/v1 FileKeySelector
-    {8257, 639, 3},  // core/v1 ResourceRequirements
-    {8293, 642, 2},  // core/v1 ResourceClaim
-    {8323, 644, 2},  // core/v1 ContainerResizePolicy
-    {8366, 646, 2},  // core/v1 ContainerRestartRule
-    {8405, 648, 2},  // core/v1 ContainerRestartRuleOnExitCodes
-    {8445, 650, 7},  // core/v1 VolumeMount
-    {8520, 657, 2},  // core/v1 VolumeDevice
-    {8541, 659, 7},  // core/v1 Probe
-    {8638, 666, 4},  // core/v1 ProbeHandler
-    {8687, 670, 1},  // core/v1 ExecAction
-    {8706, 671, 5},  // core/v1 HTTPGetAction
-    {8747, 676, 2},  // core/v1 HTTPHeader
-    {8766, 678, 2},  // core/v1 TCPSocketAction
-    {8790, 680, 2},  // core/v1 GRPCAction
-    {8817, 682, 3},  // core/v1 Lifecycle
-    {8864, 685, 4},  // core/v1 LifecycleHandler
-    {8895, 689, 1},  // core/v1 SleepAction
-    {8923, 690, 12},  // core/v1 SecurityContext
-    {9124, 702, 2},  // core/v1 Capabilities
-    {9154, 704, 4},  // core/v1 SELinuxOptions
-    {9188, 708, 4},  // core/v1 WindowsSecurityContextOptions
-    {9294, 712, 2},  // core/v1 SeccompProfile
-    {9334, 714, 2},  // core/v1 AppArmorProfile
-    {9358, 716, 2},  // core/v1 EphemeralContainer
-    {9405, 718, 25},  // core/v1 EphemeralContainerCommon
-    {9438, 743, 13},  // core/v1 PodSecurityContext
-    {9540, 756, 2},  // core/v1 Sysctl
-    {9555, 758, 3},  // core/v1 Affinity
-    {9600, 761, 2},  // core/v1 NodeAffinity
-    {9716, 763, 2},  // core/v1 PreferredSchedulingTerm
-    {9766, 765, 2},  // core/v1 PodAffinity
-    {9786, 767, 6},  // core/v1 PodAffinityTerm
-    {9872, 773, 2},  // core/v1 WeightedPodAffinityTerm
-    {9920, 775, 2},  // core/v1 PodAntiAffinity
-    {9944, 777, 5},  // core/v1 Toleration
-    {9981, 782, 2},  // core/v1 HostAlias
-    {10009, 784, 3},  // core/v1 PodDNSConfig
-    {10051, 787, 2},  // core/v1 PodDNSConfigOption
-    {10078, 789, 1},  // core/v1 PodReadinessGate
-    {10117, 790, 8},  // core/v1 TopologySpreadConstraint
-    {10205, 798, 1},  // core/v1 PodOS
-    {10219, 799, 1},  // core/v1 PodSchedulingGate
-    {10245, 800, 3},  // core/v1 PodResourceClaim
-    {10314, 803, 18},  // core/v1 PodStatus
-    {10533, 821, 7},  // core/v1 PodCondition
-    {10554, 828, 1},  // core/v1 HostIP
-    {10569, 829, 1},  // core/v1 PodIP
-    {10583, 830, 15},  // core/v1 ContainerStatus
-    {10695, 845, 3},  // core/v1 ContainerState
-    {10745, 848, 2},  // core/v1 ContainerStateWaiting
-    {10775, 850, 1},  // core/v1 ContainerStateRunning
-    {10815, 851, 7},  // core/v1 ContainerStateTerminated
-    {10875, 858, 4},  // core/v1 VolumeMountStatus
-    {10901, 862, 1},  // core/v1 ContainerUser
-    {10929, 863, 3},  // core/v1 LinuxContainerUser
-    {10960, 866, 2},  // core/v1 ResourceStatus
-    {10983, 868, 2},  // core/v1 ResourceHealth
-    {11013, 870, 2},  // core/v1 PodResourceClaimStatus
-    {11044, 872, 2},  // core/v1 PodExtendedResourceClaimStatus
-    {11099, 874, 3},  // core/v1 ContainerExtendedResourceRequest
-    {11152, 877, 4},  // core/v1 PodTemplate
-    {11181, 881, 2},  // core/v1 PodTemplateSpec
-    {11205, 883, 5},  // core/v1 ReplicationController
-    {11235, 888, 4},  // core/v1 ReplicationControllerSpec
-    {11294, 892, 6},  // core/v1 ReplicationControllerStatus
-    {11383, 898, 5},  // core/v1 ReplicationControllerCondition
-    {11422, 903, 5},  // core/v1 ResourceQuota
-    {11444, 908, 3},  // core/v1 ResourceQuotaSpec
-    {11496, 911, 1},  // core/v1 ScopeSelector
-    {11518, 912, 3},  // core/v1 ScopedResourceSelectorRequirement
-    {11570, 915, 2},  // core/v1 ResourceQuotaStatus
-    {11603, 917, 7},  // core/v1 Secret
-    {11629, 924, 5},  // core/v1 Service
-    {11645, 929, 20},  // core/v1 ServiceSpec
-    {11972, 949, 6},  // core/v1 ServicePort
-    {12012, 955, 1},  // core/v1 SessionAffinityConfig
-    {12051, 956, 1},  // core/v1 ClientIPConfig
-    {12074, 957, 2},  // core/v1 ServiceStatus
-    {12109, 959, 1},  // core/v1 LoadBalancerStatus
-    {12144, 960, 4},  // core/v1 LoadBalancerIngress
-    {12179, 964, 3},  // core/v1 PortStatus
-    {12198, 967, 6},  // meta/v1 Condition
-    {12216, 973, 6},  // core/v1 ServiceAccount
-    {12247, 979, 5},  // apps/v1 ControllerRevision
-    {12274, 984, 5},  // apps/v1 DaemonSet
-    {12292, 989, 5},  // apps/v1 DaemonSetSpec
-    {12350, 994, 2},  // apps/v1 DaemonSetUpdateStrategy
-    {12396, 996, 2},  // apps/v1 RollingUpdateDaemonSet
-    {12451, 998, 10},  // apps/v1 DaemonSetStatus
-    {12624, 1008, 5},  // apps/v1 DaemonSetCondition
-    {12651, 1013, 5},  // apps/v1 Deployment
-    {12670, 1018, 8},  // apps/v1 DeploymentSpec
-    {12733, 1026, 2},  // apps/v1 DeploymentStrategy
-    {12760, 1028, 2},  // apps/v1 RollingUpdateDeployment
-    {12792, 1030, 9},  // apps/v1 DeploymentStatus
-    {12873, 1039, 6},  // apps/v1 DeploymentCondition
-    {12916, 1045, 5},  // apps/v1 ReplicaSet
-    {12935, 1050, 4},  // apps/v1 ReplicaSetSpec
-    {12958, 1054, 7},  // apps/v1 ReplicaSetStatus
-    {12983, 1061, 5},  // apps/v1 ReplicaSetCondition
-    {13011, 1066, 5},  // apps/v1 StatefulSet
-    {13031, 1071, 11},  // apps/v1 StatefulSetSpec
-    {13154, 1082, 2},  // apps/v1 StatefulSetUpdateStrategy
-    {13188, 1084, 2},  // apps/v1 RollingUpdateStatefulSetStrategy
-    {13229, 1086, 2},  // apps/v1 StatefulSetPersistentVolumeClaimRetentionPolicy
-    {13308, 1088, 1},  // apps/v1 StatefulSetOrdinals
-    {13342, 1089, 10},  // apps/v1 StatefulSetStatus
-    {13415, 1099, 5},  // apps/v1 StatefulSetCondition
-    {13444, 1104, 5},  // batch/v1 CronJob
-    {13461, 1109, 8},  // batch/v1 CronJobSpec
-    {13612, 1117, 2},  // batch/v1 JobTemplateSpec
-    {13637, 1119, 16},  // batch/v1 JobSpec
-    {13845, 1135, 1},  // batch/v1 PodFailurePolicy
-    {13877, 1136, 3},  // batch/v1 PodFailurePolicyRule
-    {13935, 1139, 3},  // batch/v1 PodFailurePolicyOnExitCodesRequirement
-    {13983, 1142, 2},  // batch/v1 PodFailurePolicyOnPodConditionsPattern
-    {14031, 1144, 1},  // batch/v1 SuccessPolicy
-    {14054, 1145, 2},  // batch/v1 SuccessPolicyRule
-    {14113, 1147, 3},  // batch/v1 CronJobStatus
-    {14172, 1150, 5},  // batch/v1 Job
-    {14185, 1155, 11},  // batch/v1 JobStatus
-    {14303, 1166, 6},  // batch/v1 JobCondition
-    {14325, 1172, 2},  // batch/v1 UncountedTerminatedPods
-    {14358, 1174, 5},  // networking/v1 Ingress
-    {14380, 1179, 4},  // networking/v1 IngressSpec
-    {14442, 1183, 2},  // networking/v1 IngressBackend
-    {14471, 1185, 2},  // networking/v1 IngressServiceBackend
-    {14507, 1187, 2},  // networking/v1 ServiceBackendPort
-    {14547, 1189, 2},  // networking/v1 IngressTLS
-    {14578, 1191, 2},  // networking/v1 IngressRule
-    {14604, 1193, 1},  // networking/v1 IngressRuleValue
-    {14640, 1194, 1},  // networking/v1 HTTPIngressRuleValue
-    {14681, 1195, 3},  // networking/v1 HTTPIngressPath
-    {14728, 1198, 1},  // networking/v1 IngressStatus
-    {14756, 1199, 1},  // networking/v1 IngressLoadBalancerStatus
-    {14796, 1200, 3},  // networking/v1 IngressLoadBalancerIngress
-    {14837, 1203, 3},  // networking/v1 IngressPortStatus
-    {14869, 1206, 4},  // networking/v1 IngressClass
-    {14896, 1210, 2},  // networking/v1 IngressClassSpec
-    {14938, 1212, 5},  // networking/v1 IngressClassParametersReference
-    {14990, 1217, 4},  // networking/v1 NetworkPolicy
-    {15018, 1221, 4},  // networking/v1 NetworkPolicySpec
-    {15081, 1225, 2},  // networking/v1 NetworkPolicyIngressRule
-    {15125, 1227, 3},  // networking/v1 NetworkPolicyPort
-    {15165, 1230, 3},  // networking/v1 NetworkPolicyPeer
-    {15205, 1233, 2},  // networking/v1 IPBlock
-    {15239, 1235, 2},  // networking/v1 NetworkPolicyEgressRule
-    {15280, 1237, 5},  // policy/v1 PodDisruptionBudget
-    {15310, 1242, 4},  // policy/v1 PodDisruptionBudgetSpec
-    {15384, 1246, 7},  // policy/v1 PodDisruptionBudgetStatus
-    {15496, 1253, 5},  // rbac/v1 ClusterRole
-    {15532, 1258, 5},  // rbac/v1 PolicyRule
-    {15597, 1263, 1},  // rbac/v1 AggregationRule
-    {15642, 1264, 5},  // rbac/v1 ClusterRoleBinding
-    {15686, 1269, 4},  // rbac/v1 Subject
-    {15702, 1273, 3},  // rbac/v1 RoleRef
-    {15718, 1276, 4},  // rbac/v1 Role
-    {15731, 1280, 5},  // rbac/v1 RoleBinding
-    {15751, 1285, 5},  // autoscaling/v1 HorizontalPodAutoscaler
-    {15790, 1290, 4},  // autoscaling/v1 HorizontalPodAutoscalerSpec
-    {15903, 1294, 3},  // autoscaling/v1 CrossVersionObjectReference
-    {15946, 1297, 5},  // autoscaling/v1 HorizontalPodAutoscalerStatus
-    {16053, 1302, 5},  // autoscaling/v1 Scale
-    {16074, 1307, 1},  // autoscaling/v1 ScaleSpec
-    {16099, 1308, 2},  // autoscaling/v1 ScaleStatus
-    {16126, 1310, 5},  // autoscaling/v2 HorizontalPodAutoscaler
-    {16165, 1315, 5},  // autoscaling/v2 HorizontalPodAutoscalerSpec
-    {16225, 1320, 3},  // autoscaling/v2 CrossVersionObjectReference
-    {16268, 1323, 6},  // autoscaling/v2 MetricSpec
-    {16333, 1329, 3},  // autoscaling/v2 ObjectMetricSource
-    {16397, 1332, 4},  // autoscaling/v2 MetricTarget
-    {16457, 1336, 2},  // autoscaling/v2 MetricIdentifier
-    {16489, 1338, 2},  // autoscaling/v2 PodsMetricSource
-    {16521, 1340, 2},  // autoscaling/v2 ResourceMetricSource
-    {16557, 1342, 3},  // autoscaling/v2 ContainerResourceMetricSource
-    {16612, 1345, 2},  // autoscaling/v2 ExternalMetricSource
-    {16648, 1347, 2},  // autoscaling/v2 HorizontalPodAutoscalerBehavior
-    {16713, 1349, 4},  // autoscaling/v2 HPAScalingRules
-    {16803, 1353, 3},  // autoscaling/v2 HPAScalingPolicy
-    {16835, 1356, 6},  // autoscaling/v2 HorizontalPodAutoscalerStatus
-    {16895, 1362, 6},  // autoscaling/v2 MetricStatus
-    {16923, 1368, 3},  // autoscaling/v2 ObjectMetricStatus
-    {16965, 1371, 3},  // autoscaling/v2 MetricValueStatus
-    {16998, 1374, 2},  // autoscaling/v2 PodsMetricStatus
-    {17030, 1376, 2},  // autoscaling/v2 ResourceMetricStatus
-    {17066, 1378, 3},  // autoscaling/v2 ContainerResourceMetricStatus
-    {17111, 1381, 2},  // autoscaling/v2 ExternalMetricStatus
-    {17147, 1383, 5},  // autoscaling/v2 HorizontalPodAutoscalerCondition
-    {17195, 1388, 4},  // coordination/v1 Lease
-    {17217, 1392, 7},  // coordination/v1 LeaseSpec
-    {17334, 1399, 6},  // discovery/v1 EndpointSlice
-    {17373, 1405, 8},  // discovery/v1 Endpoint
-    {17425, 1413, 3},  // discovery/v1 EndpointConditions
-    {17465, 1416, 2},  // discovery/v1 EndpointHints
-    {17510, 1418, 1},  // discovery/v1 ForZone
-    {17531, 1419, 1},  // discovery/v1 ForNode
-    {17552, 1420, 4},  // discovery/v1 EndpointPort
-    {17578, 1424, 4},  // storage/v1 CSIDriver
-    {17599, 1428, 9},  // storage/v1 CSIDriverSpec
-    {17785, 1437, 2},  // storage/v1 TokenRequest
-    {17809, 1439, 4},  // storage/v1 CSINode
-    {17828, 1443, 1},  // storage/v1 CSINodeSpec
-    {17859, 1444, 4},  // storage/v1 CSINodeDriver
-    {17904, 1448, 1},  // storage/v1 VolumeNodeResources
-    {17935, 1449, 10},  // storage/v1 StorageClass
-    {18042, 1459, 1},  // core/v1 TopologySelectorTerm
-    {18093, 1460, 2},  // core/v1 TopologySelectorLabelRequirement
-    {18134, 1462, 5},  // storage/v1 VolumeAttachment
-    {18162, 1467, 3},  // storage/v1 VolumeAttachmentSpec
-    {18203, 1470, 2},  // storage/v1 VolumeAttachmentSource
-    {18275, 1472, 4},  // storage/v1 VolumeAttachmentStatus
-    {18361, 1476, 3},  // storage/v1 VolumeError
-    {18394, 1479, 4},  // admissionregistration/v1 MutatingWebhookConfiguration
-    {18457, 1483, 12},  // admissionregistration/v1 MutatingWebhook
-    {18623, 1495, 3},  // admissionregistration/v1 WebhookClientConfig
-    {18681, 1498, 4},  // admissionregistration/v1 ServiceReference
-    {18723, 1502, 2},  // admissionregistration/v1 RuleWithOperations
-    {18778, 1504, 4},  // admissionregistration/v1 Rule
-    {18820, 1508, 2},  // admissionregistration/v1 MatchCondition
-    {18871, 1510, 4},  // admissionregistration/v1 ValidatingWebhookConfiguration
-    {18927, 1514, 11},  // admissionregistration/v1 ValidatingWebhook
-    {18970, 1525, 5},  // apiextensions/v1 CustomResourceDefinition
-    {19012, 1530, 6},  // apiextensions/v1 CustomResourceDefinitionSpec
-    {19100, 1536, 6},  // apiextensions/v1 CustomResourceDefinitionNames
-    {19194, 1542, 9},  // apiextensions/v1 CustomResourceDefinitionVersion
-    {19350, 1551, 1},  // apiextensions/v1 CustomResourceValidation
-    {19408, 1552, 44},  // apiextensions/v1 JSONSchemaProps
-    {19969, 1596, 2},  // apiextensions/v1 ExternalDocumentation
-    {20008, 1598, 6},  // apiextensions/v1 ValidationRule
-    {20074, 1604, 2},  // apiextensions/v1 CustomResourceSubresources
-    {20124, 1606, 0},  // apiextensions/v1 CustomResourceSubresourceStatus
-    {20173, 1606, 3},  // apiextensions/v1 CustomResourceSubresourceScale
-    {20275, 1609, 6},  // apiextensions/v1 CustomResourceColumnDefinition
-    {20332, 1615, 1},  // apiextensions/v1 SelectableField
-    {20365, 1616, 2},  // apiextensions/v1 CustomResourceConversion
-    {20415, 1618, 2},  // apiextensions/v1 WebhookConversion
-    {20475, 1620, 3},  // apiextensions/v1 WebhookClientConfig
-    {20512, 1623, 4},  // apiextensions/v1 ServiceReference
-    {20546, 1627, 3},  // apiextensions/v1 CustomResourceDefinitionStatus
-    {20623, 1630, 5},  // apiextensions/v1 CustomResourceDefinitionCondition
-    {20674, 1635, 7},  // scheduling/v1 PriorityClass
-    {20716, 1642, 6},  // node/v1 RuntimeClass
-    {20756, 1648, 1},  // node/v1 Overhead
-    {20782, 1649, 2},  // node/v1 Scheduling
-    {20801, 1651, 17},  // events/v1 Event
-    {20934, 1668, 2},  // events/v1 EventSeries
-    {20956, 1670, 5},  // authentication/v1 TokenRequest
-    {20987, 1675, 3},  // authentication/v1 TokenRequestSpec
-    {21047, 1678, 4},  // authentication/v1 BoundObjectReference
-    {21086, 1682, 2},  // authentication/v1 TokenRequestStatus
-    {21149, 1684, 5},  // authentication/v1 TokenReview
-    {21179, 1689, 2},  // authentication/v1 TokenReviewSpec
-    {21213, 1691, 4},  // authentication/v1 TokenReviewStatus
-    {21263, 1695, 4},  // authentication/v1 UserInfo
-    {21312, 1699, 5},  // authorization/v1 SubjectAccessReview
-    {21349, 1704, 6},  // authorization/v1 SubjectAccessReviewSpec
-    {21431, 1710, 9},  // authorization/v1 ResourceAttributes
-    {21494, 1719, 2},  // authorization/v1 FieldSelectorAttributes
-    {21560, 1721, 3},  // meta/v1 FieldSelectorRequirement
-    {21593, 1724, 2},  // authorization/v1 LabelSelectorAttributes
-    {21634, 1726, 2},  // authorization/v1 NonResourceAttributes
-    {21673, 1728, 4},  // authorization/v1 SubjectAccessReviewStatus
-    {21747, 1732, 8},  // meta/v1 Status
-    {21775, 1740, 4},  // meta/v1 ListMeta
-    {21820, 1744, 6},  // meta/v1 StatusDetails
-    {21867, 1750, 3},  // meta/v1 StatusCause
+    {1285, 21, 6},  // meta/v1 OwnerReference
+    {1338, 27, 7},  // meta/v1 ManagedFieldsEntry
+    {1450, 34, 4},  // core/v1 Endpoints
+    {1476, 38, 3},  // core/v1 EndpointSubset
+    {1533, 41, 4},  // core/v1 EndpointAddress
+    {1585, 45, 7},  // core/v1 ObjectReference
+    {1619, 52, 4},  // core/v1 EndpointPort
+    {1664, 56, 17},  // core/v1 Event
+    {1819, 73, 2},  // core/v1 EventSource
+    {1854, 75, 2},  // core/v1 EventSeries
+    {1891, 77, 4},  // core/v1 LimitRange
+    {1915, 81, 1},  // core/v1 LimitRangeSpec
+    {1945, 82, 6},  // core/v1 LimitRangeItem
+    {2049, 88, 5},  // core/v1 Namespace
+    {2074, 93, 1},  // core/v1 NamespaceSpec
+    {2115, 94, 2},  // core/v1 NamespaceStatus
+    {2174, 96, 5},  // core/v1 NamespaceCondition
+    {2265, 101, 5},  // core/v1 Node
+    {2278, 106, 7},  // core/v1 NodeSpec
+    {2368, 113, 4},  // core/v1 Taint
+    {2424, 117, 1},  // core/v1 NodeConfigSource
+    {2459, 118, 5},  // core/v1 ConfigMapNodeConfigSource
+    {2510, 123, 13},  // core/v1 NodeStatus
+    {2678, 136, 6},  // core/v1 NodeCondition
+    {2739, 142, 2},  // core/v1 NodeAddress
+    {2786, 144, 1},  // core/v1 NodeDaemonEndpoints
+    {2830, 145, 1},  // core/v1 DaemonEndpoint
+    {2858, 146, 11},  // core/v1 NodeSystemInfo
+    {3021, 157, 1},  // core/v1 NodeSwapStatus
+    {3044, 158, 2},  // core/v1 ContainerImage
+    {3083, 160, 2},  // core/v1 AttachedVolume
+    {3126, 162, 4},  // core/v1 NodeConfigStatus
+    {3187, 166, 2},  // core/v1 NodeRuntimeHandler
+    {3214, 168, 2},  // core/v1 NodeRuntimeHandlerFeatures
+    {3288, 170, 1},  // core/v1 NodeFeatures
+    {3334, 171, 5},  // core/v1 PersistentVolume
+    {3359, 176, 10},  // core/v1 PersistentVolumeSpec
+    {3608, 186, 22},  // core/v1 PersistentVolumeSource
+    {3853, 208, 4},  // core/v1 GCEPersistentDiskVolumeSource
+    {3924, 212, 4},  // core/v1 AWSElasticBlockStoreVolumeSource
+    {3974, 216, 2},  // core/v1 HostPathVolumeSource
+    {4024, 218, 4},  // core/v1 GlusterfsPersistentVolumeSource
+    {4093, 222, 3},  // core/v1 NFSVolumeSource
+    {4124, 225, 8},  // core/v1 RBDPersistentVolumeSource
+    {4201, 233, 2},  // core/v1 SecretReference
+    {4225, 235, 11},  // core/v1 ISCSIPersistentVolumeSource
+    {4353, 246, 4},  // core/v1 CinderPersistentVolumeSource
+    {4390, 250, 6},  // core/v1 CephFSPersistentVolumeSource
+    {4438, 256, 5},  // core/v1 FCVolumeSource
+    {4478, 261, 2},  // core/v1 FlockerVolumeSource
+    {4530, 263, 5},  // core/v1 FlexPersistentVolumeSource
+    {4580, 268, 4},  // core/v1 AzureFilePersistentVolumeSource
+    {4657, 272, 4},  // core/v1 VsphereVirtualDiskVolumeSource
+    {4741, 276, 6},  // core/v1 QuobyteVolumeSource
+    {4798, 282, 6},  // core/v1 AzureDiskVolumeSource
+    {4906, 288, 2},  // core/v1 PhotonPersistentDiskVolumeSource
+    {4952, 290, 3},  // core/v1 PortworxVolumeSource
+    {4981, 293, 10},  // core/v1 ScaleIOPersistentVolumeSource
+    {5097, 303, 2},  // core/v1 LocalVolumeSource
+    {5123, 305, 5},  // core/v1 StorageOSPersistentVolumeSource
+    {5179, 310, 10},  // core/v1 CSIPersistentVolumeSource
+    {5356, 320, 1},  // core/v1 VolumeNodeAffinity
+    {5392, 321, 1},  // core/v1 NodeSelector
+    {5431, 322, 2},  // core/v1 NodeSelectorTerm
+    {5485, 324, 3},  // core/v1 NodeSelectorRequirement
+    {5557, 327, 4},  // core/v1 PersistentVolumeStatus
+    {5637, 331, 5},  // core/v1 PersistentVolumeClaim
+    {5667, 336, 9},  // core/v1 PersistentVolumeClaimSpec
+    {5745, 345, 2},  // meta/v1 LabelSelector
+    {5779, 347, 3},  // meta/v1 LabelSelectorRequirement
+    {5837, 350, 2},  // core/v1 VolumeResourceRequirements
+    {5881, 352, 3},  // core/v1 TypedLocalObjectReference
+    {5924, 355, 4},  // core/v1 TypedObjectReference
+    {5953, 359, 8},  // core/v1 PersistentVolumeClaimStatus
+    {6159, 367, 6},  // core/v1 PersistentVolumeClaimCondition
+    {6250, 373, 2},  // core/v1 ModifyVolumeStatus
+    {6352, 375, 5},  // core/v1 Pod
+    {6364, 380, 41},  // core/v1 PodSpec
+    {6995, 421, 2},  // core/v1 Volume
+    {7010, 423, 30},  // core/v1 VolumeSource
+    {7109, 453, 2},  // core/v1 EmptyDirVolumeSource
+    {7172, 455, 3},  // core/v1 GitRepoVolumeSource
+    {7230, 458, 4},  // core/v1 SecretVolumeSource
+    {7284, 462, 3},  // core/v1 KeyToPath
+    {7307, 465, 11},  // core/v1 ISCSIVolumeSource
+    {7333, 476, 1},  // core/v1 LocalObjectReference
+    {7362, 477, 3},  // core/v1 GlusterfsVolumeSource
+    {7392, 480, 2},  // core/v1 PersistentVolumeClaimVolumeSource
+    {7444, 482, 8},  // core/v1 RBDVolumeSource
+    {7468, 490, 5},  // core/v1 FlexVolumeSource
+    {7493, 495, 4},  // core/v1 CinderVolumeSource
+    {7520, 499, 6},  // core/v1 CephFSVolumeSource
+    {7547, 505, 2},  // core/v1 DownwardAPIVolumeSource
+    {7579, 507, 4},  // core/v1 DownwardAPIVolumeFile
+    {7635, 511, 2},  // core/v1 ObjectFieldSelector
+    {7663, 513, 3},  // core/v1 ResourceFieldSelector
+    {7724, 516, 3},  // core/v1 AzureFileVolumeSource
+    {7754, 519, 4},  // core/v1 ConfigMapVolumeSource
+    {7333, 523, 1},  // core/v1 LocalObjectReference
+    {7784, 524, 2},  // core/v1 ProjectedVolumeSource
+    {7822, 526, 6},  // core/v1 VolumeProjection
+    {7901, 532, 3},  // core/v1 SecretProjection
+    {7333, 535, 1},  // core/v1 LocalObjectReference
+    {7926, 536, 1},  // core/v1 DownwardAPIProjection
+    {7956, 537, 3},  // core/v1 ConfigMapProjection
+    {7333, 540, 1},  // core/v1 LocalObjectReference
+    {7984, 541, 3},  // core/v1 ServiceAccountTokenProjection
+    {8049, 544, 5},  // core/v1 ClusterTrustBundleProjection
+    {8111, 549, 6},  // core/v1 PodCertificateProjection
+    {8223, 555, 10},  // core/v1 ScaleIOVolumeSource
+    {8251, 565, 5},  // core/v1 StorageOSVolumeSource
+    {8281, 570, 5},  // core/v1 CSIVolumeSource
+    {8305, 575, 1},  // core/v1 EphemeralVolumeSource
+    {8355, 576, 2},  // core/v1 PersistentVolumeClaimTemplate
+    {8393, 578, 2},  // core/v1 ImageVolumeSource
+    {8454, 580, 25},  // core/v1 Container
+    {8757, 605, 5},  // core/v1 ContainerPort
+    {8795, 610, 3},  // core/v1 EnvFromSource
+    {8837, 613, 2},  // core/v1 ConfigMapEnvSource
+    {7333, 615, 1},  // core/v1 LocalObjectReference
+    {8864, 616, 2},  // core/v1 SecretEnvSource
+    {7333, 618, 1},  // core/v1 LocalObjectReference
+    {8888, 619, 3},  // core/v1 EnvVar
+    {8913, 622, 5},  // core/v1 EnvVarSource
+    {8974, 627, 3},  // core/v1 ConfigMapKeySelector
+    {7333, 630, 1},  // core/v1 LocalObjectReference
+    {9003, 631, 3},  // core/v1 SecretKeySelector
+    {7333, 634, 1},  // core/v1 LocalObjectReference
+    {9029, 635, 4},  // core/v1 FileKeySelector
+    {9053, 639, 3},  // core/v1 ResourceRequirements
+    {9089, 642, 2},  // core/v1 ResourceClaim
+    {9119, 644, 2},  // core/v1 ContainerResizePolicy
+    {9209, 646, 2},  // core/v1 ContainerRestartRule
+    {9278, 648, 2},  // core/v1 ContainerRestartRuleOnExitCodes
+    {9361, 650, 7},  // core/v1 VolumeMount
+    {9485, 657, 2},  // core/v1 VolumeDevice
+    {9506, 659, 7},  // core/v1 Probe
+    {9603, 666, 4},  // core/v1 ProbeHandler
+    {9652, 670, 1},  // core/v1 ExecAction
+    {9671, 671, 5},  // core/v1 HTTPGetAction
+    {9725, 676, 2},  // core/v1 HTTPHeader
+    {9744, 678, 2},  // core/v1 TCPSocketAction
+    {9768, 680, 2},  // core/v1 GRPCAction
+    {9795, 682, 3},  // core/v1 Lifecycle
+    {9852, 685, 4},  // core/v1 LifecycleHandler
+    {9883, 689, 1},  // core/v1 SleepAction
+    {9911, 690, 12},  // core/v1 SecurityContext
+    {10129, 702, 2},  // core/v1 Capabilities
+    {10175, 704, 4},  // core/v1 SELinuxOptions
+    {10209, 708, 4},  // core/v1 WindowsSecurityContextOptions
+    {10315, 712, 2},  // core/v1 SeccompProfile
+    {10377, 714, 2},  // core/v1 AppArmorProfile
+    {10424, 716, 2},  // core/v1 EphemeralContainer
+    {10471, 718, 25},  // core/v1 EphemeralContainerCommon
+    {10504, 743, 13},  // core/v1 PodSecurityContext
+    {10694, 756, 2},  // core/v1 Sysctl
+    {10709, 758, 3},  // core/v1 Affinity
+    {10754, 761, 2},  // core/v1 NodeAffinity
+    {10870, 763, 2},  // core/v1 PreferredSchedulingTerm
+    {10920, 765, 2},  // core/v1 PodAffinity
+    {10940, 767, 6},  // core/v1 PodAffinityTerm
+    {11026, 773, 2},  // core/v1 WeightedPodAffinityTerm
+    {11074, 775, 2},  // core/v1 PodAntiAffinity
+    {11098, 777, 5},  // core/v1 Toleration
+    {11157, 782, 2},  // core/v1 HostAlias
+    {11185, 784, 3},  // core/v1 PodDNSConfig
+    {11227, 787, 2},  // core/v1 PodDNSConfigOption
+    {11254, 789, 1},  // core/v1 PodReadinessGate
+    {11313, 790, 8},  // core/v1 TopologySpreadConstraint
+    {11457, 798, 1},  // core/v1 PodOS
+    {11481, 799, 1},  // core/v1 PodSchedulingGate
+    {11507, 800, 3},  // core/v1 PodResourceClaim
+    {11576, 803, 18},  // core/v1 PodStatus
+    {11841, 821, 7},  // core/v1 PodCondition
+    {11862, 828, 1},  // core/v1 HostIP
+    {11877, 829, 1},  // core/v1 PodIP
+    {11891, 830, 15},  // core/v1 ContainerStatus
+    {12003, 845, 3},  // core/v1 ContainerState
+    {12053, 848, 2},  // core/v1 ContainerStateWaiting
+    {12083, 850, 1},  // core/v1 ContainerStateRunning
+    {12123, 851, 7},  // core/v1 ContainerStateTerminated
+    {12183, 858, 4},  // core/v1 VolumeMountStatus
+    {12209, 862, 1},  // core/v1 ContainerUser
+    {12237, 863, 3},  // core/v1 LinuxContainerUser
+    {12268, 866, 2},  // core/v1 ResourceStatus
+    {12291, 868, 2},  // core/v1 ResourceHealth
+    {12359, 870, 2},  // core/v1 PodResourceClaimStatus
+    {12390, 872, 2},  // core/v1 PodExtendedResourceClaimStatus
+    {12445, 874, 3},  // core/v1 ContainerExtendedResourceRequest
+    {12498, 877, 4},  // core/v1 PodTemplate
+    {12527, 881, 2},  // core/v1 PodTemplateSpec
+    {12551, 883, 5},  // core/v1 ReplicationController
+    {12581, 888, 4},  // core/v1 ReplicationControllerSpec
+    {12640, 892, 6},  // core/v1 ReplicationControllerStatus
+    {12729, 898, 5},  // core/v1 ReplicationControllerCondition
+    {12806, 903, 5},  // core/v1 ResourceQuota
+    {12828, 908, 3},  // core/v1 ResourceQuotaSpec
+    {12904, 911, 1},  // core/v1 ScopeSelector
+    {12926, 912, 3},  // core/v1 ScopedResourceSelectorRequirement
+    {13025, 915, 2},  // core/v1 ResourceQuotaStatus
+    {13058, 917, 7},  // core/v1 Secret
+    {13098, 924, 5},  // core/v1 Service
+    {13114, 929, 20},  // core/v1 ServiceSpec
+    {13571, 949, 6},  // core/v1 ServicePort
+    {13611, 955, 1},  // core/v1 SessionAffinityConfig
+    {13650, 956, 1},  // core/v1 ClientIPConfig
+    {13673, 957, 2},  // core/v1 ServiceStatus
+    {13708, 959, 1},  // core/v1 LoadBalancerStatus
+    {13743, 960, 4},  // core/v1 LoadBalancerIngress
+    {13800, 964, 3},  // core/v1 PortStatus
+    {13819, 967, 6},  // meta/v1 Condition
+    {13837, 973, 6},  // core/v1 ServiceAccount
+    {13868, 979, 5},  // apps/v1 ControllerRevision
+    {13895, 984, 5},  // apps/v1 DaemonSet
+    {13913, 989, 5},  // apps/v1 DaemonSetSpec
+    {13971, 994, 2},  // apps/v1 DaemonSetUpdateStrategy
+    {14048, 996, 2},  // apps/v1 RollingUpdateDaemonSet
+    {14103, 998, 10},  // apps/v1 DaemonSetStatus
+    {14276, 1008, 5},  // apps/v1 DaemonSetCondition
+    {14329, 1013, 5},  // apps/v1 Deployment
+    {14348, 1018, 8},  // apps/v1 DeploymentSpec
+    {14411, 1026, 2},  // apps/v1 DeploymentStrategy
+    {14464, 1028, 2},  // apps/v1 RollingUpdateDeployment
+    {14496, 1030, 9},  // apps/v1 DeploymentStatus
+    {14577, 1039, 6},  // apps/v1 DeploymentCondition
+    {14647, 1045, 5},  // apps/v1 ReplicaSet
+    {14666, 1050, 4},  // apps/v1 ReplicaSetSpec
+    {14689, 1054, 7},  // apps/v1 ReplicaSetStatus
+    {14714, 1061, 5},  // apps/v1 ReplicaSetCondition
+    {14769, 1066, 5},  // apps/v1 StatefulSet
+    {14789, 1071, 11},  // apps/v1 StatefulSetSpec
+    {14939, 1082, 2},  // apps/v1 StatefulSetUpdateStrategy
+    {15006, 1084, 2},  // apps/v1 RollingUpdateStatefulSetStrategy
+    {15047, 1086, 2},  // apps/v1 StatefulSetPersistentVolumeClaimRetentionPolicy
+    {15170, 1088, 1},  // apps/v1 StatefulSetOrdinals
+    {15204, 1089, 10},  // apps/v1 StatefulSetStatus
+    {15277, 1099, 5},  // apps/v1 StatefulSetCondition
+    {15334, 1104, 5},  // batch/v1 CronJob
+    {15351, 1109, 8},  // batch/v1 CronJobSpec
+    {15523, 1117, 2},  // batch/v1 JobTemplateSpec
+    {15548, 1119, 16},  // batch/v1 JobSpec
+    {15798, 1135, 1},  // batch/v1 PodFailurePolicy
+    {15830, 1136, 3},  // batch/v1 PodFailurePolicyRule
+    {15914, 1139, 3},  // batch/v1 PodFailurePolicyOnExitCodesRequirement
+    {16001, 1142, 2},  // batch/v1 PodFailurePolicyOnPodConditionsPattern
+    {16049, 1144, 1},  // batch/v1 SuccessPolicy
+    {16072, 1145, 2},  // batch/v1 SuccessPolicyRule
+    {16131, 1147, 3},  // batch/v1 CronJobStatus
+    {16190, 1150, 5},  // batch/v1 Job
+    {16203, 1155, 11},  // batch/v1 JobStatus
+    {16321, 1166, 6},  // batch/v1 JobCondition
+    {16363, 1172, 2},  // batch/v1 UncountedTerminatedPods
+    {16408, 1174, 5},  // networking/v1 Ingress
+    {16430, 1179, 4},  // networking/v1 IngressSpec
+    {16492, 1183, 2},  // networking/v1 IngressBackend
+    {16521, 1185, 2},  // networking/v1 IngressServiceBackend
+    {16557, 1187, 2},  // networking/v1 ServiceBackendPort
+    {16597, 1189, 2},  // networking/v1 IngressTLS
+    {16628, 1191, 2},  // networking/v1 IngressRule
+    {16654, 1193, 1},  // networking/v1 IngressRuleValue
+    {16690, 1194, 1},  // networking/v1 HTTPIngressRuleValue
+    {16731, 1195, 3},  // networking/v1 HTTPIngressPath
+    {16790, 1198, 1},  // networking/v1 IngressStatus
+    {16818, 1199, 1},  // networking/v1 IngressLoadBalancerStatus
+    {16858, 1200, 3},  // networking/v1 IngressLoadBalancerIngress
+    {16899, 1203, 3},  // networking/v1 IngressPortStatus
+    {16931, 1206, 4},  // networking/v1 IngressClass
+    {16958, 1210, 2},  // networking/v1 IngressClassSpec
+    {17000, 1212, 5},  // networking/v1 IngressClassParametersReference
+    {17052, 1217, 4},  // networking/v1 NetworkPolicy
+    {17080, 1221, 4},  // networking/v1 NetworkPolicySpec
+    {17159, 1225, 2},  // networking/v1 NetworkPolicyIngressRule
+    {17203, 1227, 3},  // networking/v1 NetworkPolicyPort
+    {17243, 1230, 3},  // networking/v1 NetworkPolicyPeer
+    {17283, 1233, 2},  // networking/v1 IPBlock
+    {17317, 1235, 2},  // networking/v1 NetworkPolicyEgressRule
+    {17358, 1237, 5},  // policy/v1 PodDisruptionBudget
+    {17388, 1242, 4},  // policy/v1 PodDisruptionBudgetSpec
+    {17496, 1246, 7},  // policy/v1 PodDisruptionBudgetStatus
+    {17608, 1253, 5},  // rbac/v1 ClusterRole
+    {17644, 1258, 5},  // rbac/v1 PolicyRule
+    {17709, 1263, 1},  // rbac/v1 AggregationRule
+    {17754, 1264, 5},  // rbac/v1 ClusterRoleBinding
+    {17798, 1269, 4},  // rbac/v1 Subject
+    {17814, 1273, 3},  // rbac/v1 RoleRef
+    {17830, 1276, 4},  // rbac/v1 Role
+    {17843, 1280, 5},  // rbac/v1 RoleBinding
+    {17863, 1285, 5},  // autoscaling/v1 HorizontalPodAutoscaler
+    {17902, 1290, 4},  // autoscaling/v1 HorizontalPodAutoscalerSpec
+    {18015, 1294, 3},  // autoscaling/v1 CrossVersionObjectReference
+    {18058, 1297, 5},  // autoscaling/v1 HorizontalPodAutoscalerStatus
+    {18165, 1302, 5},  // autoscaling/v1 Scale
+    {18186, 1307, 1},  // autoscaling/v1 ScaleSpec
+    {18211, 1308, 2},  // autoscaling/v1 ScaleStatus
+    {18238, 1310, 5},  // autoscaling/v2 HorizontalPodAutoscaler
+    {18277, 1315, 5},  // autoscaling/v2 HorizontalPodAutoscalerSpec
+    {18337, 1320, 3},  // autoscaling/v2 CrossVersionObjectReference
+    {18380, 1323, 6},  // autoscaling/v2 MetricSpec
+    {18465, 1329, 3},  // autoscaling/v2 ObjectMetricSource
+    {18529, 1332, 4},  // autoscaling/v2 MetricTarget
+    {18609, 1336, 2},  // autoscaling/v2 MetricIdentifier
+    {18641, 1338, 2},  // autoscaling/v2 PodsMetricSource
+    {18673, 1340, 2},  // autoscaling/v2 ResourceMetricSource
+    {18709, 1342, 3},  // autoscaling/v2 ContainerResourceMetricSource
+    {18764, 1345, 2},  // autoscaling/v2 ExternalMetricSource
+    {18800, 1347, 2},  // autoscaling/v2 HorizontalPodAutoscalerBehavior
+    {18865, 1349, 4},  // autoscaling/v2 HPAScalingRules
+    {18978, 1353, 3},  // autoscaling/v2 HPAScalingPolicy
+    {19034, 1356, 6},  // autoscaling/v2 HorizontalPodAutoscalerStatus
+    {19094, 1362, 6},  // autoscaling/v2 MetricStatus
+    {19122, 1368, 3},  // autoscaling/v2 ObjectMetricStatus
+    {19164, 1371, 3},  // autoscaling/v2 MetricValueStatus
+    {19197, 1374, 2},  // autoscaling/v2 PodsMetricStatus
+    {19229, 1376, 2},  // autoscaling/v2 ResourceMetricStatus
+    {19265, 1378, 3},  // autoscaling/v2 ContainerResourceMetricStatus
+    {19310, 1381, 2},  // autoscaling/v2 ExternalMetricStatus
+    {19346, 1383, 5},  // autoscaling/v2 HorizontalPodAutoscalerCondition
+    {19434, 1388, 4},  // coordination/v1 Lease
+    {19456, 1392, 7},  // coordination/v1 LeaseSpec
+    {19601, 1399, 6},  // discovery/v1 EndpointSlice
+    {19655, 1405, 8},  // discovery/v1 Endpoint
+    {19707, 1413, 3},  // discovery/v1 EndpointConditions
+    {19747, 1416, 2},  // discovery/v1 EndpointHints
+    {19792, 1418, 1},  // discovery/v1 ForZone
+    {19813, 1419, 1},  // discovery/v1 ForNode
+    {19834, 1420, 4},  // discovery/v1 EndpointPort
+    {19860, 1424, 4},  // storage/v1 CSIDriver
+    {19881, 1428, 9},  // storage/v1 CSIDriverSpec
+    {20109, 1437, 2},  // storage/v1 TokenRequest
+    {20133, 1439, 4},  // storage/v1 CSINode
+    {20152, 1443, 1},  // storage/v1 CSINodeSpec
+    {20183, 1444, 4},  // storage/v1 CSINodeDriver
+    {20228, 1448, 1},  // storage/v1 VolumeNodeResources
+    {20259, 1449, 10},  // storage/v1 StorageClass
+    {20387, 1459, 1},  // core/v1 TopologySelectorTerm
+    {20438, 1460, 2},  // core/v1 TopologySelectorLabelRequirement
+    {20479, 1462, 5},  // storage/v1 VolumeAttachment
+    {20507, 1467, 3},  // storage/v1 VolumeAttachmentSpec
+    {20548, 1470, 2},  // storage/v1 VolumeAttachmentSource
+    {20620, 1472, 4},  // storage/v1 VolumeAttachmentStatus
+    {20706, 1476, 3},  // storage/v1 VolumeError
+    {20739, 1479, 4},  // admissionregistration/v1 MutatingWebhookConfiguration
+    {20802, 1483, 12},  // admissionregistration/v1 MutatingWebhook
+    {21053, 1495, 3},  // admissionregistration/v1 WebhookClientConfig
+    {21111, 1498, 4},  // admissionregistration/v1 ServiceReference
+    {21153, 1502, 2},  // admissionregistration/v1 RuleWithOperations
+    {21227, 1504, 4},  // admissionregistration/v1 Rule
+    {21282, 1508, 2},  // admissionregistration/v1 MatchCondition
+    {21333, 1510, 4},  // admissionregistration/v1 ValidatingWebhookConfiguration
+    {21389, 1514, 11},  // admissionregistration/v1 ValidatingWebhook
+    {21432, 1525, 5},  // apiextensions/v1 CustomResourceDefinition
+    {21474, 1530, 6},  // apiextensions/v1 CustomResourceDefinitionSpec
+    {21579, 1536, 6},  // apiextensions/v1 CustomResourceDefinitionNames
+    {21673, 1542, 9},  // apiextensions/v1 CustomResourceDefinitionVersion
+    {21829, 1551, 1},  // apiextensions/v1 CustomResourceValidation
+    {21887, 1552, 44},  // apiextensions/v1 JSONSchemaProps
+    {22535, 1596, 2},  // apiextensions/v1 ExternalDocumentation
+    {22574, 1598, 6},  // apiextensions/v1 ValidationRule
+    {22665, 1604, 2},  // apiextensions/v1 CustomResourceSubresources
+    {22715, 1606, 0},  // apiextensions/v1 CustomResourceSubresourceStatus
+    {22764, 1606, 3},  // apiextensions/v1 CustomResourceSubresourceScale
+    {22866, 1609, 6},  // apiextensions/v1 CustomResourceColumnDefinition
+    {22923, 1615, 1},  // apiextensions/v1 SelectableField
+    {22956, 1616, 2},  // apiextensions/v1 CustomResourceConversion
+    {23032, 1618, 2},  // apiextensions/v1 WebhookConversion
+    {23092, 1620, 3},  // apiextensions/v1 WebhookClientConfig
+    {23129, 1623, 4},  // apiextensions/v1 ServiceReference
+    {23163, 1627, 3},  // apiextensions/v1 CustomResourceDefinitionStatus
+    {23240, 1630, 5},  // apiextensions/v1 CustomResourceDefinitionCondition
+    {23332, 1635, 7},  // scheduling/v1 PriorityClass
+    {23374, 1642, 6},  // node/v1 RuntimeClass
+    {23414, 1648, 1},  // node/v1 Overhead
+    {23440, 1649, 2},  // node/v1 Scheduling
+    {23459, 1651, 17},  // events/v1 Event
+    {23592, 1668, 2},  // events/v1 EventSeries
+    {23614, 1670, 5},  // authentication/v1 TokenRequest
+    {23645, 1675, 3},  // authentication/v1 TokenRequestSpec
+    {23705, 1678, 4},  // authentication/v1 BoundObjectReference
+    {23744, 1682, 2},  // authentication/v1 TokenRequestStatus
+    {23807, 1684, 5},  // authentication/v1 TokenReview
+    {23837, 1689, 2},  // authentication/v1 TokenReviewSpec
+    {23871, 1691, 4},  // authentication/v1 TokenReviewStatus
+    {23921, 1695, 4},  // authentication/v1 UserInfo
+    {23995, 1699, 5},  // authorization/v1 SubjectAccessReview
+    {24032, 1704, 6},  // authorization/v1 SubjectAccessReviewSpec
+    {24114, 1710, 9},  // authorization/v1 ResourceAttributes
+    {24177, 1719, 2},  // authorization/v1 FieldSelectorAttributes
+    {24243, 1721, 3},  // meta/v1 FieldSelectorRequirement
+    {24301, 1724, 2},  // authorization/v1 LabelSelectorAttributes
+    {24342, 1726, 2},  // authorization/v1 NonResourceAttributes
+    {24381, 1728, 4},  // authorization/v1 SubjectAccessReviewStatus
+    {24455, 1732, 8},  // meta/v1 Status
+    {24499, 1740, 4},  // meta/v1 ListMeta
+    {24544, 1744, 6},  // meta/v1 StatusDetails
+    {24591, 1750, 3},  // meta/v1 StatusCause
 };
 
 constexpr FieldRow kFields[] = {
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1028, 13, 3, kOmitEmpty, 0},  // binaryData
-    {1039, 3, 2, kOmitEmpty, 0},  // data
-    {1044, 4, 4, kOmitEmpty | kPointer, 0},  // immutable
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1087, 3, 12, kOmitEmpty, 0},  // annotations
-    {1099, 2, 8, kOmitEmpty | kOmitZero, 0},  // creationTimestamp
-    {1117, 1, 10, kOmitEmpty | kPointer, 0},  // deletionGracePeriodSeconds
-    {1144, 2, 9, kOmitEmpty | kPointer, 0},  // deletionTimestamp
-    {1162, 7, 14, kOmitEmpty | kPatchMerge, 0},  // finalizers
-    {1173, 0, 2, kOmitEmpty, 0},  // generateName
-    {1186, 1, 7, kOmitEmpty, 0},  // generation
-    {1197, 3, 11, kOmitEmpty, 0},  // labels
-    {1204, 10, 17, kOmitEmpty, 0},  // managedFields
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {1218, 0, 3, kOmitEmpty, 0},  // namespace
-    {1228, 6, 13, kOmitEmpty | kPatchMerge, 14},  // ownerReferences
-    {1244, 0, 6, kOmitEmpty, 0},  // resourceVersion
-    {1260, 0, 4, kOmitEmpty, 0},  // selfLink
-    {14, 0, 5, kOmitEmpty, 0},  // uid
-    {1017, 0, 5, 0, 0},  // apiVersion
-    {1292, 4, 7, kOmitEmpty | kPointer, 0},  // blockOwnerDeletion
-    {1311, 4, 6, kOmitEmpty | kPointer, 0},  // controller
-    {1054, 0, 1, 0, 0},  // kind
-    {108, 0, 3, 0, 0},  // name
-    {14, 0, 4, 0, 0},  // uid
-    {1017, 0, 3, kOmitEmpty, 0},  // apiVersion
-    {1349, 0, 6, kOmitEmpty, 0},  // fieldsType
-    {1360, 8, 7, kOmitEmpty | kPointer, 0},  // fieldsV1
-    {1369, 0, 1, kOmitEmpty, 0},  // manager
-    {1377, 0, 2, kOmitEmpty, 0},  // operation
-    {1387, 0, 8, kOmitEmpty, 0},  // subresource
-    {1399, 2, 4, kOmitEmpty | kPointer, 0},  // time
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1422, 21, 2, kOmitEmpty, 0},  // subsets
-    {1453, 17, 1, kOmitEmpty, 0},  // addresses
-    {1463, 17, 2, kOmitEmpty, 0},  // notReadyAddresses
-    {1481, 19, 3, kOmitEmpty, 0},  // ports
-    {1511, 0, 3, kOmitEmpty, 0},  // hostname
-    {161, 0, 1, 0, 0},  // ip
-    {1520, 0, 4, kOmitEmpty | kPointer, 0},  // nodeName
-    {1529, 15, 2, kOmitEmpty | kPointer, 0},  // targetRef
-    {1017, 0, 5, kOmitEmpty, 0},  // apiVersion
-    {1563, 0, 7, kOmitEmpty, 0},  // fieldPath
-    {1054, 0, 1, kOmitEmpty, 0},  // kind
-    {108, 0, 3, kOmitEmpty, 0},  // name
-    {1218, 0, 2, kOmitEmpty, 0},  // namespace
-    {1244, 0, 6, kOmitEmpty, 0},  // resourceVersion
-    {14, 0, 4, kOmitEmpty, 0},  // uid
-    {1594, 0, 4, kOmitEmpty | kPointer, 0},  // appProtocol
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {268, 1, 2, 0, 0},  // port
-    {127, 0, 3, kOmitEmpty, 0},  // protocol
-    {1620, 0, 12, kOmitEmpty, 0},  // action
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1627, 1, 8, kOmitEmpty, 0},  // count
-    {1633, 24, 10, kOmitEmpty, 0},  // eventTime
-    {1643, 2, 6, kOmitEmpty, 0},  // firstTimestamp
-    {1658, 15, 2, 0, 0},  // involvedObject
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1673, 2, 7, kOmitEmpty, 0},  // lastTimestamp
-    {1687, 0, 4, kOmitEmpty, 0},  // message
-    {1059, 11, 1, 0, 0},  // metadata
-    {1695, 0, 3, kOmitEmpty, 0},  // reason
-    {1702, 15, 13, kOmitEmpty | kPointer, 0},  // related
-    {1710, 0, 14, 0, 0},  // reportingComponent
-    {1729, 0, 15, 0, 0},  // reportingInstance
-    {1747, 25, 11, kOmitEmpty | kPointer, 0},  // series
-    {1754, 23, 5, kOmitEmpty, 0},  // source
-    {55, 0, 9, kOmitEmpty, 0},  // type
-    {1781, 0, 1, kOmitEmpty, 0},  // component
-    {1791, 0, 2, kOmitEmpty, 0},  // host
-    {1627, 1, 1, kOmitEmpty, 0},  // count
-    {1816, 24, 2, kOmitEmpty, 0},  // lastObservedTime
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 31, 2, kOmitEmpty, 0},  // spec
-    {1880, 30, 1, 0, 0},  // limits
-    {1910, 28, 4, kOmitEmpty, 0},  // default
-    {1918, 28, 5, kOmitEmpty, 0},  // defaultRequest
-    {1933, 28, 2, kOmitEmpty, 0},  // max
-    {1937, 28, 6, kOmitEmpty, 0},  // maxLimitRequestRatio
-    {1958, 28, 3, kOmitEmpty, 0},  // min
-    {55, 0, 1, 0, 0},  // type
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 34, 2, kOmitEmpty, 0},  // spec
-    {1980, 37, 3, kOmitEmpty, 0},  // status
-    {1162, 33, 1, kOmitEmpty, 0},  // finalizers
-    {2033, 36, 2, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {2044, 0, 1, kOmitEmpty, 0},  // phase
-    {2077, 2, 4, kOmitEmpty, 0},  // lastTransitionTime
-    {1687, 0, 6, kOmitEmpty, 0},  // message
-    {1695, 0, 5, kOmitEmpty, 0},  // reason
-    {1980, 0, 2, 0, 0},  // status
-    {55, 0, 1, 0, 0},  // type
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 43, 2, kOmitEmpty, 0},  // spec
-    {1980, 61, 3, kOmitEmpty, 0},  // status
-    {2126, 42, 6, kOmitEmpty | kPointer, 0},  // configSource
-    {2139, 0, 2, kOmitEmpty, 0},  // externalID
-    {2150, 0, 1, kOmitEmpty, 0},  // podCIDR
-    {2158, 7, 7, kOmitEmpty | kPatchMerge, 0},  // podCIDRs
-    {2167, 0, 3, kOmitEmpty, 0},  // providerID
-    {2178, 40, 5, kOmitEmpty, 0},  // taints
-    {2185, 4, 4, kOmitEmpty, 0},  // unschedulable
-    {2213, 0, 3, 0, 0},  // effect
-    {2220, 0, 1, 0, 0},  // key
-    {2224, 2, 4, kOmitEmpty | kPointer, 0},  // timeAdded
-    {2234, 0, 2, kOmitEmpty, 0},  // value
-    {2265, 41, 2, kOmitEmpty | kPointer, 0},  // configMap
-    {2309, 0, 5, 0, 0},  // kubeletConfigKey
-    {108, 0, 2, 0, 0},  // name
-    {1218, 0, 1, 0, 0},  // namespace
-    {1244, 0, 4, kOmitEmpty, 0},  // resourceVersion
-    {14, 0, 3, kOmitEmpty, 0},  // uid
-    {1453, 47, 5, kOmitEmpty | kPatchMerge, 55},  // addresses
-    {2345, 28, 2, kOmitEmpty, 0},  // allocatable
-    {2357, 28, 1, kOmitEmpty, 0},  // capacity
-    {2033, 45, 4, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {2366, 56, 11, kOmitEmpty | kPointer, 0},  // config
-    {2373, 49, 6, kOmitEmpty, 0},  // daemonEndpoints
-    {2389, 60, 13, kOmitEmpty | kPointer, 0},  // features
-    {2398, 53, 8, kOmitEmpty, 0},  // images
-    {2405, 51, 7, kOmitEmpty, 0},  // nodeInfo
-    {2044, 0, 3, kOmitEmpty, 0},  // phase
-    {2414, 59, 12, kOmitEmpty, 0},  // runtimeHandlers
-    {2430, 55, 10, kOmitEmpty, 0},  // volumesAttached
-    {2446, 33, 9, kOmitEmpty, 0},  // volumesInUse
-    {2481, 2, 3, kOmitEmpty, 0},  // lastHeartbeatTime
-    {2077, 2, 4, kOmitEmpty, 0},  // lastTransitionTime
-    {1687, 0, 6, kOmitEmpty, 0},  // message
-    {1695, 0, 5, kOmitEmpty, 0},  // reason
-    {1980, 0, 2, 0, 0},  // status
-    {55, 0, 1, 0, 0},  // type
-    {2519, 0, 2, 0, 0},  // address
-    {55, 0, 1, 0, 0},  // type
-    {2555, 48, 1, kOmitEmpty, 0},  // kubeletEndpoint
-    {2594, 1, 1, 0, 0},  // Port
-    {2622, 0, 10, 0, 0},  // architecture
-    {2635, 0, 3, 0, 0},  // bootID
-    {2642, 0, 6, 0, 0},  // containerRuntimeVersion
-    {2666, 0, 4, 0, 0},  // kernelVersion
-    {2680, 0, 8, 0, 0},  // kubeProxyVersion
-    {2697, 0, 7, 0, 0},  // kubeletVersion
-    {2712, 0, 1, 0, 0},  // machineID
-    {2722, 0, 9, 0, 0},  // operatingSystem
-    {2738, 0, 5, 0, 0},  // osImage
-    {2746, 50, 11, kOmitEmpty | kPointer, 0},  // swap
-    {2751, 0, 2, 0, 0},  // systemUUID
-    {2357, 1, 1, kOmitEmpty | kPointer, 0},  // capacity
-    {2808, 33, 1, 0, 0},  // names
-    {2814, 1, 2, kOmitEmpty, 0},  // sizeBytes
-    {150, 0, 2, 0, 0},  // devicePath
-    {108, 0, 1, 0, 0},  // name
-    {2872, 42, 2, kOmitEmpty | kPointer, 0},  // active
-    {2879, 42, 1, kOmitEmpty | kPointer, 0},  // assigned
-    {2888, 0, 4, kOmitEmpty, 0},  // error
-    {2894, 42, 3, kOmitEmpty | kPointer, 0},  // lastKnownGood
-    {2389, 57, 2, kOmitEmpty | kPointer, 0},  // features
-    {108, 0, 1, 0, 0},  // name
-    {2970, 4, 1, kOmitEmpty | kPointer, 0},  // recursiveReadOnlyMounts
-    {2994, 4, 2, kOmitEmpty | kPointer, 0},  // userNamespaces
-    {3030, 4, 1, kOmitEmpty | kPointer, 0},  // supplementalGroupsPolicy
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 93, 2, kOmitEmpty, 0},  // spec
-    {1980, 94, 3, kOmitEmpty, 0},  // status
-    {0, 86, 2, 0, 0},  // (inline)
-    {3109, 33, 3, kOmitEmpty, 0},  // accessModes
-    {2357, 28, 1, kOmitEmpty, 0},  // capacity
-    {3121, 15, 4, kOmitEmpty | kPointer, 0},  // claimRef
-    {3130, 33, 7, kOmitEmpty, 0},  // mountOptions
-    {3143, 92, 9, kOmitEmpty | kPointer, 0},  // nodeAffinity
-    {3156, 0, 5, kOmitEmpty, 0},  // persistentVolumeReclaimPolicy
-    {3186, 0, 6, kOmitEmpty, 0},  // storageClassName
-    {3203, 0, 10, kOmitEmpty | kPointer, 0},  // volumeAttributesClassName
-    {3229, 0, 8, kOmitEmpty | kPointer, 0},  // volumeMode
-    {3271, 64, 2, kOmitEmpty | kPointer, 0},  // awsElasticBlockStore
-    {3292, 79, 16, kOmitEmpty | kPointer, 0},  // azureDisk
-    {3302, 76, 13, kOmitEmpty | kPointer, 0},  // azureFile
-    {3312, 72, 9, kOmitEmpty | kPointer, 0},  // cephfs
-    {3319, 71, 8, kOmitEmpty | kPointer, 0},  // cinder
-    {3326, 85, 22, kOmitEmpty | kPointer, 0},  // csi
-    {3330, 73, 10, kOmitEmpty | kPointer, 0},  // fc
-    {3333, 75, 12, kOmitEmpty | kPointer, 0},  // flexVolume
-    {3344, 74, 11, kOmitEmpty | kPointer, 0},  // flocker
-    {3352, 63, 1, kOmitEmpty | kPointer, 0},  // gcePersistentDisk
-    {3370, 66, 4, kOmitEmpty | kPointer, 0},  // glusterfs
-    {3380, 65, 3, kOmitEmpty | kPointer, 0},  // hostPath
-    {3389, 70, 7, kOmitEmpty | kPointer, 0},  // iscsi
-    {3395, 83, 20, kOmitEmpty | kPointer, 0},  // local
-    {3401, 67, 5, kOmitEmpty | kPointer, 0},  // nfs
-    {3405, 80, 17, kOmitEmpty | kPointer, 0},  // photonPersistentDisk
-    {3426, 81, 18, kOmitEmpty | kPointer, 0},  // portworxVolume
-    {3441, 78, 15, kOmitEmpty | kPointer, 0},  // quobyte
-    {3449, 69, 6, kOmitEmpty | kPointer, 0},  // rbd
-    {3453, 82, 19, kOmitEmpty | kPointer, 0},  // scaleIO
-    {3461, 84, 21, kOmitEmpty | kPointer, 0},  // storageos
-    {3471, 77, 14, kOmitEmpty | kPointer, 0},  // vsphereVolume
-    {3523, 0, 2, kOmitEmpty, 0},  // fsType
-    {3530, 1, 3, kOmitEmpty, 0},  // partition
-    {3540, 0, 1, 0, 0},  // pdName
-    {3547, 4, 4, kOmitEmpty, 0},  // readOnly
-    {3523, 0, 2, kOmitEmpty, 0},  // fsType
-    {3530, 1, 3, kOmitEmpty, 0},  // partition
-    {3547, 4, 4, kOmitEmpty, 0},  // readOnly
-    {3597, 0, 1, 0, 0},  // volumeID
-    {3635, 0, 1, 0, 0},  // path
-    {55, 0, 2, kOmitEmpty | kPointer, 0},  // type
-    {3680, 0, 1, 0, 0},  // endpoints
-    {3690, 0, 4, kOmitEmpty | kPointer, 0},  // endpointsNamespace
-    {3635, 0, 2, 0, 0},  // path
-    {3547, 4, 3, kOmitEmpty, 0},  // readOnly
-    {3635, 0, 2, 0, 0},  // path
-    {3547, 4, 3, kOmitEmpty, 0},  // readOnly
-    {3733, 0, 1, 0, 0},  // server
-    {3523, 0, 3, kOmitEmpty, 0},  // fsType
-    {3774, 0, 2, 0, 0},  // image
-    {3780, 0, 6, kOmitEmpty, 0},  // keyring
-    {3788, 33, 1, 0, 0},  // monitors
-    {3797, 0, 4, kOmitEmpty, 0},  // pool
-    {3547, 4, 8, kOmitEmpty, 0},  // readOnly
-    {3802, 68, 7, kOmitEmpty | kPointer, 0},  // secretRef
-    {3812, 0, 5, kOmitEmpty, 0},  // user
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {1218, 0, 2, kOmitEmpty, 0},  // namespace
-    {3877, 4, 8, kOmitEmpty, 0},  // chapAuthDiscovery
-    {3895, 4, 11, kOmitEmpty, 0},  // chapAuthSession
-    {3523, 0, 5, kOmitEmpty, 0},  // fsType
-    {3911, 0, 12, kOmitEmpty | kPointer, 0},  // initiatorName
-    {3925, 0, 2, 0, 0},  // iqn
-    {3929, 0, 4, kOmitEmpty, 0},  // iscsiInterface
-    {3944, 1, 3, 0, 0},  // lun
-    {3948, 33, 7, kOmitEmpty, 0},  // portals
-    {3547, 4, 6, kOmitEmpty, 0},  // readOnly
-    {3802, 68, 10, kOmitEmpty | kPointer, 0},  // secretRef
-    {3956, 0, 1, 0, 0},  // targetPortal
-    {3523, 0, 2, kOmitEmpty, 0},  // fsType
-    {3547, 4, 3, kOmitEmpty, 0},  // readOnly
-    {3802, 68, 4, kOmitEmpty | kPointer, 0},  // secretRef
-    {3597, 0, 1, 0, 0},  // volumeID
-    {3788, 33, 1, 0, 0},  // monitors
-    {3635, 0, 2, kOmitEmpty, 0},  // path
-    {3547, 4, 6, kOmitEmpty, 0},  // readOnly
-    {4043, 0, 4, kOmitEmpty, 0},  // secretFile
-    {3802, 68, 5, kOmitEmpty | kPointer, 0},  // secretRef
-    {3812, 0, 3, kOmitEmpty, 0},  // user
-    {3523, 0, 3, kOmitEmpty, 0},  // fsType
-    {3944, 1, 2, kOmitEmpty | kPointer, 0},  // lun
-    {3547, 4, 4, kOmitEmpty, 0},  // readOnly
-    {4077, 33, 1, kOmitEmpty, 0},  // targetWWNs
-    {4088, 33, 5, kOmitEmpty, 0},  // wwids
-    {4122, 0, 1, kOmitEmpty, 0},  // datasetName
-    {4134, 0, 2, kOmitEmpty, 0},  // datasetUUID
-    {4181, 0, 1, 0, 0},  // driver
-    {3523, 0, 2, kOmitEmpty, 0},  // fsType
-    {4188, 3, 5, kOmitEmpty, 0},  // options
-    {3547, 4, 4, kOmitEmpty, 0},  // readOnly
-    {3802, 68, 3, kOmitEmpty | kPointer, 0},  // secretRef
-    {3547, 4, 3, kOmitEmpty, 0},  // readOnly
-    {4236, 0, 1, 0, 0},  // secretName
-    {4247, 0, 4, kPointer, 0},  // secretNamespace
-    {4263, 0, 2, 0, 0},  // shareName
-    {3523, 0, 2, kOmitEmpty, 0},  // fsType
-    {4312, 0, 4, kOmitEmpty, 0},  // storagePolicyID
-    {4328, 0, 3, kOmitEmpty, 0},  // storagePolicyName
-    {4346, 0, 1, 0, 0},  // volumePath
-    {4385, 0, 5, kOmitEmpty, 0},  // group
-    {3547, 4, 3, kOmitEmpty, 0},  // readOnly
-    {4391, 0, 1, 0, 0},  // registry
-    {4400, 0, 6, kOmitEmpty, 0},  // tenant
-    {3812, 0, 4, kOmitEmpty, 0},  // user
-    {4407, 0, 2, 0, 0},  // volume
-    {4444, 0, 3, kOmitEmpty | kPointer, 0},  // cachingMode
-    {4456, 0, 1, 0, 0},  // diskName
-    {4465, 0, 2, 0, 0},  // diskURI
-    {3523, 0, 4, kOmitEmpty | kPointer, 0},  // fsType
-    {1054, 0, 6, kOmitEmpty | kPointer, 0},  // kind
-    {3547, 4, 5, kOmitEmpty | kPointer, 0},  // readOnly
-    {3523, 0, 2, kOmitEmpty, 0},  // fsType
-    {4514, 0, 1, 0, 0},  // pdID
-    {3523, 0, 2, kOmitEmpty, 0},  // fsType
-    {3547, 4, 3, kOmitEmpty, 0},  // readOnly
-    {3597, 0, 1, 0, 0},  // volumeID
-    {3523, 0, 9, kOmitEmpty, 0},  // fsType
-    {4586, 0, 1, 0, 0},  // gateway
-    {4594, 0, 5, kOmitEmpty, 0},  // protectionDomain
-    {3547, 4, 10, kOmitEmpty, 0},  // readOnly
-    {3802, 68, 3, kPointer, 0},  // secretRef
-    {4611, 4, 4, kOmitEmpty, 0},  // sslEnabled
-    {4622, 0, 7, kOmitEmpty, 0},  // storageMode
-    {4634, 0, 6, kOmitEmpty, 0},  // storagePool
-    {4646, 0, 2, 0, 0},  // system
-    {4653, 0, 8, kOmitEmpty, 0},  // volumeName
-    {3523, 0, 2, kOmitEmpty | kPointer, 0},  // fsType
-    {3635, 0, 1, 0, 0},  // path
-    {3523, 0, 3, kOmitEmpty, 0},  // fsType
-    {3547, 4, 4, kOmitEmpty, 0},  // readOnly
-    {3802, 15, 5, kOmitEmpty | kPointer, 0},  // secretRef
-    {4653, 0, 1, kOmitEmpty, 0},  // volumeName
-    {4730, 0, 2, kOmitEmpty, 0},  // volumeNamespace
-    {4780, 68, 9, kOmitEmpty | kPointer, 0},  // controllerExpandSecretRef
-    {4806, 68, 6, kOmitEmpty | kPointer, 0},  // controllerPublishSecretRef
-    {4181, 0, 1, 0, 0},  // driver
-    {3523, 0, 4, kOmitEmpty, 0},  // fsType
-    {4833, 68, 10, kOmitEmpty | kPointer, 0},  // nodeExpandSecretRef
-    {4853, 68, 8, kOmitEmpty | kPointer, 0},  // nodePublishSecretRef
-    {4874, 68, 7, kOmitEmpty | kPointer, 0},  // nodeStageSecretRef
-    {3547, 4, 3, kOmitEmpty, 0},  // readOnly
-    {4893, 3, 5, kOmitEmpty, 0},  // volumeAttributes
-    {4910, 0, 2, 0, 0},  // volumeHandle
-    {4950, 91, 1, kOmitEmpty | kPointer, 0},  // required
-    {4980, 90, 1, 0, 0},  // nodeSelectorTerms
-    {5023, 88, 1, kOmitEmpty, 0},  // matchExpressions
-    {5040, 88, 2, kOmitEmpty, 0},  // matchFields
-    {2220, 0, 1, 0, 0},  // key
-    {5084, 0, 2, 0, 0},  // operator
-    {5093, 33, 3, kOmitEmpty, 0},  // values
-    {5131, 2, 4, kOmitEmpty | kPointer, 0},  // lastPhaseTransitionTime
-    {1687, 0, 2, kOmitEmpty, 0},  // message
-    {2044, 0, 1, kOmitEmpty, 0},  // phase
-    {1695, 0, 3, kOmitEmpty, 0},  // reason
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 102, 2, kOmitEmpty, 0},  // spec
-    {1980, 106, 3, kOmitEmpty, 0},  // status
-    {3109, 33, 1, kOmitEmpty, 0},  // accessModes
-    {5219, 100, 7, kOmitEmpty | kPointer, 0},  // dataSource
-    {5230, 101, 8, kOmitEmpty | kPointer, 0},  // dataSourceRef
-    {5244, 99, 2, kOmitEmpty, 0},  // resources
-    {5254, 98, 4, kOmitEmpty | kPointer, 0},  // selector
-    {3186, 0, 5, kOmitEmpty | kPointer, 0},  // storageClassName
-    {3203, 0, 9, kOmitEmpty | kPointer, 0},  // volumeAttributesClassName
-    {3229, 0, 6, kOmitEmpty | kPointer, 0},  // volumeMode
-    {4653, 0, 3, kOmitEmpty, 0},  // volumeName
-    {5023, 97, 2, kOmitEmpty, 0},  // matchExpressions
-    {5285, 3, 1, kOmitEmpty, 0},  // matchLabels
-    {2220, 0, 1, 0, 0},  // key
-    {5084, 0, 2, 0, 0},  // operator
-    {5093, 33, 3, kOmitEmpty, 0},  // values
-    {1880, 28, 1, kOmitEmpty, 0},  // limits
-    {5365, 28, 2, kOmitEmpty, 0},  // requests
-    {5408, 0, 1, kPointer, 0},  // apiGroup
-    {1054, 0, 2, 0, 0},  // kind
-    {108, 0, 3, 0, 0},  // name
-    {5408, 0, 1, kPointer, 0},  // apiGroup
-    {1054, 0, 2, 0, 0},  // kind
-    {108, 0, 3, 0, 0},  // name
-    {1218, 0, 4, kOmitEmpty | kPointer, 0},  // namespace
-    {3109, 33, 2, kOmitEmpty, 0},  // accessModes
-    {5482, 3, 7, kOmitEmpty, 0},  // allocatedResourceStatuses
-    {5508, 28, 5, kOmitEmpty, 0},  // allocatedResources
-    {2357, 28, 3, kOmitEmpty, 0},  // capacity
-    {2033, 104, 4, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {5527, 0, 8, kOmitEmpty | kPointer, 0},  // currentVolumeAttributesClassName
-    {5560, 105, 9, kOmitEmpty | kPointer, 0},  // modifyVolumeStatus
-    {2044, 0, 1, kOmitEmpty, 0},  // phase
-    {5618, 2, 3, kOmitEmpty, 0},  // lastProbeTime
-    {2077, 2, 4, kOmitEmpty, 0},  // lastTransitionTime
-    {1687, 0, 6, kOmitEmpty, 0},  // message
-    {1695, 0, 5, kOmitEmpty, 0},  // reason
-    {1980, 0, 2, 0, 0},  // status
-    {55, 0, 1, 0, 0},  // type
-    {1980, 0, 2, 0, 0},  // status
-    {5659, 0, 1, kOmitEmpty, 0},  // targetVolumeAttributesClassName
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 233, 2, kOmitEmpty, 0},  // spec
-    {1980, 259, 3, kOmitEmpty, 0},  // status
-    {5719, 1, 5, kOmitEmpty | kPointer, 0},  // activeDeadlineSeconds
-    {5741, 216, 18, kOmitEmpty | kPointer, 0},  // affinity
-    {5750, 4, 21, kOmitEmpty | kPointer, 0},  // automountServiceAccountToken
-    {5779, 197, 2, kPatchMerge, 108},  // containers
-    {5790, 223, 26, kOmitEmpty | kPointer, 0},  // dnsConfig
-    {5800, 0, 6, kOmitEmpty, 0},  // dnsPolicy
-    {5810, 4, 30, kOmitEmpty | kPointer, 0},  // enableServiceLinks
-    {5829, 200, 34, kOmitEmpty | kPatchMerge, 108},  // ephemeralContainers
-    {5849, 220, 23, kOmitEmpty | kPatchMerge, 161},  // hostAliases
-    {5861, 4, 13, kOmitEmpty, 0},  // hostIPC
-    {5869, 4, 11, kOmitEmpty, 0},  // hostNetwork
-    {5881, 4, 12, kOmitEmpty, 0},  // hostPID
-    {5889, 4, 37, kOmitEmpty | kPointer, 0},  // hostUsers
-    {1511, 0, 16, kOmitEmpty, 0},  // hostname
-    {5899, 0, 41, kOmitEmpty | kPointer, 0},  // hostnameOverride
-    {5916, 206, 15, kOmitEmpty | kPatchMerge, 108},  // imagePullSecrets
-    {5933, 197, 20, kOmitEmpty | kPatchMerge, 108},  // initContainers
-    {1520, 0, 10, kOmitEmpty, 0},  // nodeName
-    {5948, 201, 7, kOmitEmpty, 0},  // nodeSelector
-    {5961, 228, 36, kOmitEmpty | kPointer, 0},  // os
-    {5964, 28, 32, kOmitEmpty, 0},  // overhead
-    {5973, 0, 31, kOmitEmpty | kPointer, 0},  // preemptionPolicy
-    {5990, 1, 25, kOmitEmpty | kPointer, 0},  // priority
-    {5999, 0, 24, kOmitEmpty, 0},  // priorityClassName
-    {6017, 225, 28, kOmitEmpty, 0},  // readinessGates
-    {6032, 232, 39, kOmitEmpty | kPatchMerge | kPatchRetainKeys, 108},  // resourceClaims
-    {5244, 167, 40, kOmitEmpty | kPointer, 0},  // resources
-    {6047, 0, 3, kOmitEmpty, 0},  // restartPolicy
-    {6061, 0, 29, kOmitEmpty | kPointer, 0},  // runtimeClassName
-    {6078, 0, 19, kOmitEmpty, 0},  // schedulerName
-    {6092, 230, 38, kOmitEmpty | kPatchMerge, 108},  // schedulingGates
-    {6108, 205, 14, kOmitEmpty | kPointer, 0},  // securityContext
-    {6124, 0, 9, kOmitEmpty, 0},  // serviceAccount
-    {6139, 0, 8, kOmitEmpty, 0},  // serviceAccountName
-    {6158, 4, 35, kOmitEmpty | kPointer, 0},  // setHostnameAsFQDN
-    {6176, 4, 27, kOmitEmpty | kPointer, 0},  // shareProcessNamespace
-    {6198, 0, 17, kOmitEmpty, 0},  // subdomain
-    {6208, 1, 4, kOmitEmpty | kPointer, 0},  // terminationGracePeriodSeconds
-    {6238, 218, 22, kOmitEmpty, 0},  // tolerations
-    {6250, 227, 33, kOmitEmpty | kPatchMerge, 164},  // topologySpreadConstraints
-    {6276, 148, 1, kOmitEmpty | kPatchMerge | kPatchRetainKeys, 108},  // volumes
-    {0, 146, 2, 0, 0},  // (inline)
-    {108, 0, 1, 0, 0},  // name
-    {3271, 64, 4, kOmitEmpty | kPointer, 0},  // awsElasticBlockStore
-    {3292, 79, 22, kOmitEmpty | kPointer, 0},  // azureDisk
-    {3302, 126, 18, kOmitEmpty | kPointer, 0},  // azureFile
-    {3312, 120, 14, kOmitEmpty | kPointer, 0},  // cephfs
-    {3319, 119, 13, kOmitEmpty | kPointer, 0},  // cinder
-    {2265, 128, 19, kOmitEmpty | kPointer, 0},  // configMap
-    {3326, 142, 28, kOmitEmpty | kPointer, 0},  // csi
-    {6320, 125, 16, kOmitEmpty | kPointer, 0},  // downwardAPI
-    {6332, 108, 2, kOmitEmpty | kPointer, 0},  // emptyDir
-    {6341, 144, 29, kOmitEmpty | kPointer, 0},  // ephemeral
-    {3330, 73, 17, kOmitEmpty | kPointer, 0},  // fc
-    {3333, 118, 12, kOmitEmpty | kPointer, 0},  // flexVolume
-    {3344, 74, 15, kOmitEmpty | kPointer, 0},  // flocker
-    {3352, 63, 3, kOmitEmpty | kPointer, 0},  // gcePersistentDisk
-    {6351, 109, 5, kOmitEmpty | kPointer, 0},  // gitRepo
-    {3370, 115, 9, kOmitEmpty | kPointer, 0},  // glusterfs
-    {3380, 65, 1, kOmitEmpty | kPointer, 0},  // hostPath
-    {3774, 145, 30, kOmitEmpty | kPointer, 0},  // image
-    {3389, 114, 8, kOmitEmpty | kPointer, 0},  // iscsi
-    {3401, 67, 7, kOmitEmpty | kPointer, 0},  // nfs
-    {6359, 116, 10, kOmitEmpty | kPointer, 0},  // persistentVolumeClaim
-    {3405, 80, 23, kOmitEmpty | kPointer, 0},  // photonPersistentDisk
-    {3426, 81, 24, kOmitEmpty | kPointer, 0},  // portworxVolume
-    {6381, 139, 26, kOmitEmpty | kPointer, 0},  // projected
-    {3441, 78, 21, kOmitEmpty | kPointer, 0},  // quobyte
-    {3449, 117, 11, kOmitEmpty | kPointer, 0},  // rbd
-    {3453, 140, 25, kOmitEmpty | kPointer, 0},  // scaleIO
-    {6391, 112, 6, kOmitEmpty | kPointer, 0},  // secret
-    {3461, 141, 27, kOmitEmpty | kPointer, 0},  // storageos
-    {3471, 77, 20, kOmitEmpty | kPointer, 0},  // vsphereVolume
-    {6427, 0, 1, kOmitEmpty, 0},  // medium
-    {6434, 27, 2, kOmitEmpty | kPointer, 0},  // sizeLimit
-    {6472, 0, 3, kOmitEmpty, 0},  // directory
-    {6482, 0, 1, 0, 0},  // repository
-    {6493, 0, 2, kOmitEmpty, 0},  // revision
-    {6529, 1, 3, kOmitEmpty | kPointer, 0},  // defaultMode
-    {6541, 111, 2, kOmitEmpty, 0},  // items
-    {6547, 4, 4, kOmitEmpty | kPointer, 0},  // optional
-    {4236, 0, 1, kOmitEmpty, 0},  // secretName
-    {2220, 0, 1, 0, 0},  // key
-    {6574, 1, 3, kOmitEmpty | kPointer, 0},  // mode
-    {3635, 0, 2, 0, 0},  // path
-    {3877, 4, 8, kOmitEmpty, 0},  // chapAuthDiscovery
-    {3895, 4, 11, kOmitEmpty, 0},  // chapAuthSession
-    {3523, 0, 5, kOmitEmpty, 0},  // fsType
-    {3911, 0, 12, kOmitEmpty | kPointer, 0},  // initiatorName
-    {3925, 0, 2, 0, 0},  // iqn
-    {3929, 0, 4, kOmitEmpty, 0},  // iscsiInterface
-    {3944, 1, 3, 0, 0},  // lun
-    {3948, 33, 7, kOmitEmpty, 0},  // portals
-    {3547, 4, 6, kOmitEmpty, 0},  // readOnly
-    {3802, 113, 10, kOmitEmpty | kPointer, 0},  // secretRef
-    {3956, 0, 1, 0, 0},  // targetPortal
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {3680, 0, 1, 0, 0},  // endpoints
-    {3635, 0, 2, 0, 0},  // path
-    {3547, 4, 3, kOmitEmpty, 0},  // readOnly
-    {6706, 0, 1, 0, 0},  // claimName
-    {3547, 4, 2, kOmitEmpty, 0},  // readOnly
-    {3523, 0, 3, kOmitEmpty, 0},  // fsType
-    {3774, 0, 2, 0, 0},  // image
-    {3780, 0, 6, kOmitEmpty, 0},  // keyring
-    {3788, 33, 1, 0, 0},  // monitors
-    {3797, 0, 4, kOmitEmpty, 0},  // pool
-    {3547, 4, 8, kOmitEmpty, 0},  // readOnly
-    {3802, 113, 7, kOmitEmpty | kPointer, 0},  // secretRef
-    {3812, 0, 5, kOmitEmpty, 0},  // user
-    {4181, 0, 1, 0, 0},  // driver
-    {3523, 0, 2, kOmitEmpty, 0},  // fsType
-    {4188, 3, 5, kOmitEmpty, 0},  // options
-    {3547, 4, 4, kOmitEmpty, 0},  // readOnly
-    {3802, 113, 3, kOmitEmpty | kPointer, 0},  // secretRef
-    {3523, 0, 2, kOmitEmpty, 0},  // fsType
-    {3547, 4, 3, kOmitEmpty, 0},  // readOnly
-    {3802, 113, 4, kOmitEmpty | kPointer, 0},  // secretRef
-    {3597, 0, 1, 0, 0},  // volumeID
-    {3788, 33, 1, 0, 0},  // monitors
-    {3635, 0, 2, kOmitEmpty, 0},  // path
-    {3547, 4, 6, kOmitEmpty, 0},  // readOnly
-    {4043, 0, 4, kOmitEmpty, 0},  // secretFile
-    {3802, 113, 5, kOmitEmpty | kPointer, 0},  // secretRef
-    {3812, 0, 3, kOmitEmpty, 0},  // user
-    {6529, 1, 2, kOmitEmpty | kPointer, 0},  // defaultMode
-    {6541, 124, 1, kOmitEmpty, 0},  // items
-    {6881, 121, 2, kOmitEmpty | kPointer, 0},  // fieldRef
-    {6574, 1, 4, kOmitEmpty | kPointer, 0},  // mode
-    {3635, 0, 1, 0, 0},  // path
-    {6890, 122, 3, kOmitEmpty | kPointer, 0},  // resourceFieldRef
-    {1017, 0, 1, kOmitEmpty, 0},  // apiVersion
-    {1563, 0, 2, 0, 0},  // fieldPath
-    {6965, 0, 1, kOmitEmpty, 0},  // containerName
-    {6979, 27, 3, kOmitEmpty, 0},  // divisor
-    {6987, 0, 2, 0, 0},  // resource
-    {3547, 4, 3, kOmitEmpty, 0},  // readOnly
-    {4236, 0, 1, 0, 0},  // secretName
-    {4263, 0, 2, 0, 0},  // shareName
-    {0, 127, 1, 0, 0},  // (inline)
-    {6529, 1, 3, kOmitEmpty | kPointer, 0},  // defaultMode
-    {6541, 111, 2, kOmitEmpty, 0},  // items
-    {6547, 4, 4, kOmitEmpty | kPointer, 0},  // optional
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {6529, 1, 2, kOmitEmpty | kPointer, 0},  // defaultMode
-    {7086, 138, 1, 0, 0},  // sources
-    {7119, 135, 5, kOmitEmpty | kPointer, 0},  // clusterTrustBundle
-    {2265, 133, 3, kOmitEmpty | kPointer, 0},  // configMap
-    {6320, 131, 2, kOmitEmpty | kPointer, 0},  // downwardAPI
-    {7138, 136, 6, kOmitEmpty | kPointer, 0},  // podCertificate
-    {6391, 130, 1, kOmitEmpty | kPointer, 0},  // secret
-    {7153, 134, 4, kOmitEmpty | kPointer, 0},  // serviceAccountToken
-    {0, 129, 1, 0, 0},  // (inline)
-    {6541, 111, 2, kOmitEmpty, 0},  // items
-    {6547, 4, 4, kOmitEmpty | kPointer, 0},  // optional
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {6541, 124, 1, kOmitEmpty, 0},  // items
-    {0, 132, 1, 0, 0},  // (inline)
-    {6541, 111, 2, kOmitEmpty, 0},  // items
-    {6547, 4, 4, kOmitEmpty | kPointer, 0},  // optional
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {7294, 0, 1, kOmitEmpty, 0},  // audience
-    {7303, 1, 2, kOmitEmpty | kPointer, 0},  // expirationSeconds
-    {3635, 0, 3, 0, 0},  // path
-    {7358, 98, 3, kOmitEmpty | kPointer, 0},  // labelSelector
-    {108, 0, 1, kOmitEmpty | kPointer, 0},  // name
-    {6547, 4, 5, kOmitEmpty | kPointer, 0},  // optional
-    {3635, 0, 4, 0, 0},  // path
-    {7372, 0, 2, kOmitEmpty | kPointer, 0},  // signerName
-    {7416, 0, 6, kOmitEmpty, 0},  // certificateChainPath
-    {7437, 0, 4, kOmitEmpty, 0},  // credentialBundlePath
-    {7458, 0, 5, kOmitEmpty, 0},  // keyPath
-    {7466, 0, 2, kOmitEmpty, 0},  // keyType
-    {7474, 1, 3, kOmitEmpty | kPointer, 0},  // maxExpirationSeconds
-    {7372, 0, 1, kOmitEmpty, 0},  // signerName
-    {3523, 0, 9, kOmitEmpty, 0},  // fsType
-    {4586, 0, 1, 0, 0},  // gateway
-    {4594, 0, 5, kOmitEmpty, 0},  // protectionDomain
-    {3547, 4, 10, kOmitEmpty, 0},  // readOnly
-    {3802, 113, 3, kPointer, 0},  // secretRef
-    {4611, 4, 4, kOmitEmpty, 0},  // sslEnabled
-    {4622, 0, 7, kOmitEmpty, 0},  // storageMode
-    {4634, 0, 6, kOmitEmpty, 0},  // storagePool
-    {4646, 0, 2, 0, 0},  // system
-    {4653, 0, 8, kOmitEmpty, 0},  // volumeName
-    {3523, 0, 3, kOmitEmpty, 0},  // fsType
-    {3547, 4, 4, kOmitEmpty, 0},  // readOnly
-    {3802, 113, 5, kOmitEmpty | kPointer, 0},  // secretRef
-    {4653, 0, 1, kOmitEmpty, 0},  // volumeName
-    {4730, 0, 2, kOmitEmpty, 0},  // volumeNamespace
-    {4181, 0, 1, 0, 0},  // driver
-    {3523, 0, 3, kOmitEmpty | kPointer, 0},  // fsType
-    {4853, 113, 5, kOmitEmpty | kPointer, 0},  // nodePublishSecretRef
-    {3547, 4, 2, kOmitEmpty | kPointer, 0},  // readOnly
-    {4893, 3, 4, kOmitEmpty, 0},  // volumeAttributes
-    {7607, 143, 1, kOmitEmpty | kPointer, 0},  // volumeClaimTemplate
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 102, 2, 0, 0},  // spec
-    {7691, 0, 2, kOmitEmpty, 0},  // pullPolicy
-    {7702, 0, 1, kOmitEmpty, 0},  // reference
-    {7730, 33, 4, kOmitEmpty, 0},  // args
-    {7735, 33, 3, kOmitEmpty, 0},  // command
-    {7743, 164, 7, kOmitEmpty | kPatchMerge, 108},  // env
-    {7747, 156, 19, kOmitEmpty, 0},  // envFrom
-    {3774, 0, 2, kOmitEmpty, 0},  // image
-    {7755, 0, 14, kOmitEmpty, 0},  // imagePullPolicy
-    {7771, 189, 12, kOmitEmpty | kPointer, 0},  // lifecycle
-    {7781, 186, 10, kOmitEmpty | kPointer, 0},  // livenessProbe
-    {108, 0, 1, 0, 0},  // name
-    {1481, 150, 6, kOmitEmpty | kPatchMerge, 113},  // ports
-    {7795, 186, 11, kOmitEmpty | kPointer, 0},  // readinessProbe
-    {7810, 169, 23, kOmitEmpty, 0},  // resizePolicy
-    {5244, 167, 8, kOmitEmpty, 0},  // resources
-    {6047, 0, 24, kOmitEmpty | kPointer, 0},  // restartPolicy
-    {7823, 173, 25, kOmitEmpty, 0},  // restartPolicyRules
-    {6108, 195, 15, kOmitEmpty | kPointer, 0},  // securityContext
-    {7842, 186, 22, kOmitEmpty | kPointer, 0},  // startupProbe
-    {7855, 4, 16, kOmitEmpty, 0},  // stdin
-    {7861, 4, 17, kOmitEmpty, 0},  // stdinOnce
-    {7871, 0, 13, kOmitEmpty, 0},  // terminationMessagePath
-    {7894, 0, 20, kOmitEmpty, 0},  // terminationMessagePolicy
-    {7919, 4, 18, kOmitEmpty, 0},  // tty
-    {7923, 177, 21, kOmitEmpty | kPatchMerge, 150},  // volumeDevices
-    {7937, 175, 9, kOmitEmpty | kPatchMerge, 140},  // volumeMounts
-    {7950, 0, 5, kOmitEmpty, 0},  // workingDir
-    {113, 1, 3, 0, 0},  // containerPort
-    {7983, 0, 5, kOmitEmpty, 0},  // hostIP
-    {7990, 1, 2, kOmitEmpty, 0},  // hostPort
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {127, 0, 4, kOmitEmpty, 0},  // protocol
-    {8021, 152, 2, kOmitEmpty | kPointer, 0},  // configMapRef
-    {8034, 0, 1, kOmitEmpty, 0},  // prefix
-    {3802, 154, 3, kOmitEmpty | kPointer, 0},  // secretRef
-    {0, 151, 1, 0, 0},  // (inline)
-    {6547, 4, 2, kOmitEmpty | kPointer, 0},  // optional
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {0, 153, 1, 0, 0},  // (inline)
-    {6547, 4, 2, kOmitEmpty | kPointer, 0},  // optional
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {108, 0, 1, 0, 0},  // name
-    {2234, 0, 2, kOmitEmpty, 0},  // value
-    {8107, 162, 3, kOmitEmpty | kPointer, 0},  // valueFrom
-    {8138, 158, 3, kOmitEmpty | kPointer, 0},  // configMapKeyRef
-    {6881, 121, 1, kOmitEmpty | kPointer, 0},  // fieldRef
-    {8154, 161, 5, kOmitEmpty | kPointer, 0},  // fileKeyRef
-    {6890, 122, 2, kOmitEmpty | kPointer, 0},  // resourceFieldRef
-    {8165, 160, 4, kOmitEmpty | kPointer, 0},  // secretKeyRef
-    {0, 157, 1, 0, 0},  // (inline)
-    {2220, 0, 2, 0, 0},  // key
-    {6547, 4, 3, kOmitEmpty | kPointer, 0},  // optional
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {0, 159, 1, 0, 0},  // (inline)
-    {2220, 0, 2, 0, 0},  // key
-    {6547, 4, 3, kOmitEmpty | kPointer, 0},  // optional
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {2220, 0, 3, 0, 0},  // key
-    {6547, 4, 4, kOmitEmpty | kPointer, 0},  // optional
-    {3635, 0, 2, 0, 0},  // path
-    {4653, 0, 1, 0, 0},  // volumeName
-    {8286, 166, 3, kOmitEmpty, 0},  // claims
-    {1880, 28, 1, kOmitEmpty, 0},  // limits
-    {5365, 28, 2, kOmitEmpty, 0},  // requests
-    {108, 0, 1, 0, 0},  // name
-    {8315, 0, 2, kOmitEmpty, 0},  // request
-    {8353, 0, 1, 0, 0},  // resourceName
-    {6047, 0, 2, 0, 0},  // restartPolicy
-    {1620, 0, 1, kOmitEmpty, 0},  // action
-    {8395, 171, 2, kOmitEmpty | kPointer, 0},  // exitCodes
-    {5084, 0, 1, kOmitEmpty, 0},  // operator
-    {5093, 170, 2, kOmitEmpty, 0},  // values
-    {140, 0, 3, 0, 0},  // mountPath
-    {8465, 0, 5, kOmitEmpty | kPointer, 0},  // mountPropagation
-    {108, 0, 1, 0, 0},  // name
-    {3547, 4, 2, kOmitEmpty, 0},  // readOnly
-    {8482, 0, 7, kOmitEmpty | kPointer, 0},  // recursiveReadOnly
-    {8500, 0, 4, kOmitEmpty, 0},  // subPath
-    {8508, 0, 6, kOmitEmpty, 0},  // subPathExpr
-    {150, 0, 2, 0, 0},  // devicePath
-    {108, 0, 1, 0, 0},  // name
-    {0, 185, 1, 0, 0},  // (inline)
-    {8555, 1, 6, kOmitEmpty, 0},  // failureThreshold
-    {8572, 1, 2, kOmitEmpty, 0},  // initialDelaySeconds
-    {8592, 1, 4, kOmitEmpty, 0},  // periodSeconds
-    {8606, 1, 5, kOmitEmpty, 0},  // successThreshold
-    {6208, 1, 7, kOmitEmpty | kPointer, 0},  // terminationGracePeriodSeconds
-    {8623, 1, 3, kOmitEmpty, 0},  // timeoutSeconds
-    {8659, 178, 1, kOmitEmpty | kPointer, 0},  // exec
-    {8664, 184, 4, kOmitEmpty | kPointer, 0},  // grpc
-    {8669, 182, 2, kOmitEmpty | kPointer, 0},  // httpGet
-    {8677, 183, 3, kOmitEmpty | kPointer, 0},  // tcpSocket
-    {7735, 33, 1, kOmitEmpty, 0},  // command
-    {1791, 0, 3, kOmitEmpty, 0},  // host
-    {8728, 181, 5, kOmitEmpty, 0},  // httpHeaders
-    {3635, 0, 1, kOmitEmpty, 0},  // path
-    {268, 179, 2, 0, 0},  // port
-    {8740, 0, 4, kOmitEmpty, 0},  // scheme
-    {108, 0, 1, 0, 0},  // name
-    {2234, 0, 2, 0, 0},  // value
-    {1791, 0, 2, kOmitEmpty, 0},  // host
-    {268, 179, 1, 0, 0},  // port
-    {268, 1, 1, 0, 0},  // port
-    {8809, 0, 2, kPointer, 0},  // service
-    {8835, 188, 1, kOmitEmpty | kPointer, 0},  // postStart
-    {8845, 188, 2, kOmitEmpty | kPointer, 0},  // preStop
-    {8853, 0, 3, kOmitEmpty | kPointer, 0},  // stopSignal
-    {8659, 178, 1, kOmitEmpty | kPointer, 0},  // exec
-    {8669, 182, 2, kOmitEmpty | kPointer, 0},  // httpGet
-    {8889, 187, 4, kOmitEmpty | kPointer, 0},  // sleep
-    {8677, 183, 3, kOmitEmpty | kPointer, 0},  // tcpSocket
-    {8915, 1, 1, 0, 0},  // seconds
-    {8947, 4, 7, kOmitEmpty | kPointer, 0},  // allowPrivilegeEscalation
-    {8972, 194, 12, kOmitEmpty | kPointer, 0},  // appArmorProfile
-    {8988, 190, 1, kOmitEmpty | kPointer, 0},  // capabilities
-    {9001, 4, 2, kOmitEmpty | kPointer, 0},  // privileged
-    {9012, 0, 9, kOmitEmpty | kPointer, 0},  // procMount
-    {9022, 4, 6, kOmitEmpty | kPointer, 0},  // readOnlyRootFilesystem
-    {9045, 1, 8, kOmitEmpty | kPointer, 0},  // runAsGroup
-    {9056, 4, 5, kOmitEmpty | kPointer, 0},  // runAsNonRoot
-    {9069, 1, 4, kOmitEmpty | kPointer, 0},  // runAsUser
-    {9079, 191, 3, kOmitEmpty | kPointer, 0},  // seLinuxOptions
-    {9094, 193, 11, kOmitEmpty | kPointer, 0},  // seccompProfile
-    {9109, 192, 10, kOmitEmpty | kPointer, 0},  // windowsOptions
-    {9145, 33, 1, kOmitEmpty, 0},  // add
-    {9149, 33, 2, kOmitEmpty, 0},  // drop
-    {9177, 0, 4, kOmitEmpty, 0},  // level
-    {9183, 0, 2, kOmitEmpty, 0},  // role
-    {55, 0, 3, kOmitEmpty, 0},  // type
-    {3812, 0, 1, kOmitEmpty, 0},  // user
-    {9226, 0, 2, kOmitEmpty | kPointer, 0},  // gmsaCredentialSpec
-    {9245, 0, 1, kOmitEmpty | kPointer, 0},  // gmsaCredentialSpecName
-    {9268, 4, 4, kOmitEmpty | kPointer, 0},  // hostProcess
-    {9280, 0, 3, kOmitEmpty | kPointer, 0},  // runAsUserName
-    {9317, 0, 2, kOmitEmpty | kPointer, 0},  // localhostProfile
-    {55, 0, 1, 0, 0},  // type
-    {9317, 0, 2, kOmitEmpty | kPointer, 0},  // localhostProfile
-    {55, 0, 1, 0, 0},  // type
-    {0, 198, 1, 0, 0},  // (inline)
-    {9385, 0, 2, kOmitEmpty, 0},  // targetContainerName
-    {7730, 33, 4, kOmitEmpty, 0},  // args
-    {7735, 33, 3, kOmitEmpty, 0},  // command
-    {7743, 164, 7, kOmitEmpty | kPatchMerge, 108},  // env
-    {7747, 156, 19, kOmitEmpty, 0},  // envFrom
-    {3774, 0, 2, kOmitEmpty, 0},  // image
-    {7755, 0, 14, kOmitEmpty, 0},  // imagePullPolicy
-    {7771, 189, 12, kOmitEmpty | kPointer, 0},  // lifecycle
-    {7781, 186, 10, kOmitEmpty | kPointer, 0},  // livenessProbe
-    {108, 0, 1, 0, 0},  // name
-    {1481, 150, 6, kOmitEmpty | kPatchMerge, 113},  // ports
-    {7795, 186, 11, kOmitEmpty | kPointer, 0},  // readinessProbe
-    {7810, 169, 23, kOmitEmpty, 0},  // resizePolicy
-    {5244, 167, 8, kOmitEmpty, 0},  // resources
-    {6047, 0, 24, kOmitEmpty | kPointer, 0},  // restartPolicy
-    {7823, 173, 25, kOmitEmpty, 0},  // restartPolicyRules
-    {6108, 195, 15, kOmitEmpty | kPointer, 0},  // securityContext
-    {7842, 186, 22, kOmitEmpty | kPointer, 0},  // startupProbe
-    {7855, 4, 16, kOmitEmpty, 0},  // stdin
-    {7861, 4, 17, kOmitEmpty, 0},  // stdinOnce
-    {7871, 0, 13, kOmitEmpty, 0},  // terminationMessagePath
-    {7894, 0, 20, kOmitEmpty, 0},  // terminationMessagePolicy
-    {7919, 4, 18, kOmitEmpty, 0},  // tty
-    {7923, 177, 21, kOmitEmpty | kPatchMerge, 150},  // volumeDevices
-    {7937, 175, 9, kOmitEmpty | kPatchMerge, 140},  // volumeMounts
-    {7950, 0, 5, kOmitEmpty, 0},  // workingDir
-    {8972, 194, 11, kOmitEmpty | kPointer, 0},  // appArmorProfile
-    {9465, 1, 5, kOmitEmpty | kPointer, 0},  // fsGroup
-    {9473, 0, 9, kOmitEmpty | kPointer, 0},  // fsGroupChangePolicy
-    {9045, 1, 6, kOmitEmpty | kPointer, 0},  // runAsGroup
-    {9056, 4, 3, kOmitEmpty | kPointer, 0},  // runAsNonRoot
-    {9069, 1, 2, kOmitEmpty | kPointer, 0},  // runAsUser
-    {9493, 0, 13, kOmitEmpty | kPointer, 0},  // seLinuxChangePolicy
-    {9079, 191, 1, kOmitEmpty | kPointer, 0},  // seLinuxOptions
-    {9094, 193, 10, kOmitEmpty | kPointer, 0},  // seccompProfile
-    {9513, 202, 4, kOmitEmpty, 0},  // supplementalGroups
-    {3030, 0, 12, kOmitEmpty | kPointer, 0},  // supplementalGroupsPolicy
-    {9532, 204, 7, kOmitEmpty, 0},  // sysctls
-    {9109, 192, 8, kOmitEmpty | kPointer, 0},  // windowsOptions
-    {108, 0, 1, 0, 0},  // name
-    {2234, 0, 2, 0, 0},  // value
-    {3143, 209, 1, kOmitEmpty | kPointer, 0},  // nodeAffinity
-    {9572, 214, 2, kOmitEmpty | kPointer, 0},  // podAffinity
-    {9584, 215, 3, kOmitEmpty | kPointer, 0},  // podAntiAffinity
-    {9621, 208, 2, kOmitEmpty, 0},  // preferredDuringSchedulingIgnoredDuringExecution
-    {9669, 91, 1, kOmitEmpty | kPointer, 0},  // requiredDuringSchedulingIgnoredDuringExecution
-    {9748, 89, 2, 0, 0},  // preference
-    {9759, 1, 1, 0, 0},  // weight
-    {9621, 213, 2, kOmitEmpty, 0},  // preferredDuringSchedulingIgnoredDuringExecution
-    {9669, 211, 1, kOmitEmpty, 0},  // requiredDuringSchedulingIgnoredDuringExecution
-    {7358, 98, 1, kOmitEmpty | kPointer, 0},  // labelSelector
-    {9810, 33, 5, kOmitEmpty, 0},  // matchLabelKeys
-    {9825, 33, 6, kOmitEmpty, 0},  // mismatchLabelKeys
-    {9843, 98, 4, kOmitEmpty | kPointer, 0},  // namespaceSelector
-    {9861, 33, 2, kOmitEmpty, 0},  // namespaces
-    {164, 0, 3, 0, 0},  // topologyKey
-    {9904, 210, 2, 0, 0},  // podAffinityTerm
-    {9759, 1, 1, 0, 0},  // weight
-    {9621, 213, 2, kOmitEmpty, 0},  // preferredDuringSchedulingIgnoredDuringExecution
-    {9669, 211, 1, kOmitEmpty, 0},  // requiredDuringSchedulingIgnoredDuringExecution
-    {2213, 0, 4, kOmitEmpty, 0},  // effect
-    {2220, 0, 1, kOmitEmpty, 0},  // key
-    {5084, 0, 2, kOmitEmpty, 0},  // operator
-    {9963, 1, 5, kOmitEmpty | kPointer, 0},  // tolerationSeconds
-    {2234, 0, 3, kOmitEmpty, 0},  // value
-    {9999, 33, 2, kOmitEmpty, 0},  // hostnames
-    {161, 0, 1, 0, 0},  // ip
-    {10030, 33, 1, kOmitEmpty, 0},  // nameservers
-    {4188, 222, 3, kOmitEmpty, 0},  // options
-    {10042, 33, 2, kOmitEmpty, 0},  // searches
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {2234, 0, 2, kOmitEmpty | kPointer, 0},  // value
-    {10103, 0, 1, 0, 0},  // conditionType
-    {7358, 98, 4, kOmitEmpty | kPointer, 0},  // labelSelector
-    {9810, 33, 8, kOmitEmpty, 0},  // matchLabelKeys
-    {10150, 1, 1, 0, 0},  // maxSkew
-    {10158, 1, 5, kOmitEmpty | kPointer, 0},  // minDomains
-    {10169, 0, 6, kOmitEmpty | kPointer, 0},  // nodeAffinityPolicy
-    {10188, 0, 7, kOmitEmpty | kPointer, 0},  // nodeTaintsPolicy
-    {164, 0, 2, 0, 0},  // topologyKey
-    {176, 0, 3, 0, 0},  // whenUnsatisfiable
-    {108, 0, 1, 0, 0},  // name
-    {108, 0, 1, 0, 0},  // name
-    {108, 0, 1, 0, 0},  // name
-    {10270, 0, 3, kOmitEmpty | kPointer, 0},  // resourceClaimName
-    {10288, 0, 4, kOmitEmpty | kPointer, 0},  // resourceClaimTemplateName
-    {2033, 235, 2, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {10332, 253, 8, kOmitEmpty, 0},  // containerStatuses
-    {10350, 253, 13, kOmitEmpty, 0},  // ephemeralContainerStatuses
-    {10377, 258, 18, kOmitEmpty | kPointer, 0},  // extendedResourceClaimStatus
-    {7983, 0, 5, kOmitEmpty, 0},  // hostIP
-    {10405, 237, 16, kOmitEmpty | kPatchMerge, 161},  // hostIPs
-    {10413, 253, 10, kOmitEmpty, 0},  // initContainerStatuses
-    {1687, 0, 3, kOmitEmpty, 0},  // message
-    {10435, 0, 11, kOmitEmpty, 0},  // nominatedNodeName
-    {10453, 1, 17, kOmitEmpty, 0},  // observedGeneration
-    {2044, 0, 1, kOmitEmpty, 0},  // phase
-    {10472, 0, 6, kOmitEmpty, 0},  // podIP
-    {10478, 239, 12, kOmitEmpty | kPatchMerge, 161},  // podIPs
-    {10485, 0, 9, kOmitEmpty, 0},  // qosClass
-    {1695, 0, 4, kOmitEmpty, 0},  // reason
-    {10494, 0, 14, kOmitEmpty, 0},  // resize
-    {10501, 255, 15, kOmitEmpty | kPatchMerge | kPatchRetainKeys, 108},  // resourceClaimStatuses
-    {10523, 2, 7, kOmitEmpty | kPointer, 0},  // startTime
-    {5618, 2, 3, kOmitEmpty, 0},  // lastProbeTime
-    {2077, 2, 4, kOmitEmpty, 0},  // lastTransitionTime
-    {1687, 0, 6, kOmitEmpty, 0},  // message
-    {10453, 1, 7, kOmitEmpty, 0},  // observedGeneration
-    {1695, 0, 5, kOmitEmpty, 0},  // reason
-    {1980, 0, 2, 0, 0},  // status
-    {55, 0, 1, 0, 0},  // type
-    {161, 0, 1, 0, 0},  // ip
-    {161, 0, 1, 0, 0},  // ip
-    {5508, 28, 10, kOmitEmpty, 0},  // allocatedResources
-    {10607, 251, 14, kOmitEmpty | kPatchMerge, 108},  // allocatedResourcesStatus
-    {10632, 0, 8, kOmitEmpty, 0},  // containerID
-    {3774, 0, 6, 0, 0},  // image
-    {10644, 0, 7, 0, 0},  // imageID
-    {10652, 243, 3, kOmitEmpty, 0},  // lastState
-    {108, 0, 1, 0, 0},  // name
-    {10662, 4, 4, 0, 0},  // ready
-    {5244, 167, 11, kOmitEmpty | kPointer, 0},  // resources
-    {10668, 1, 5, 0, 0},  // restartCount
-    {10681, 4, 9, kOmitEmpty | kPointer, 0},  // started
-    {10689, 243, 2, kOmitEmpty, 0},  // state
-    {8853, 0, 15, kOmitEmpty | kPointer, 0},  // stopSignal
-    {3812, 247, 13, kOmitEmpty | kPointer, 0},  // user
-    {7937, 245, 12, kOmitEmpty | kPatchMerge, 140},  // volumeMounts
-    {10718, 241, 2, kOmitEmpty | kPointer, 0},  // running
-    {10726, 242, 3, kOmitEmpty | kPointer, 0},  // terminated
-    {10737, 240, 1, kOmitEmpty | kPointer, 0},  // waiting
-    {1687, 0, 2, kOmitEmpty, 0},  // message
-    {1695, 0, 1, kOmitEmpty, 0},  // reason
-    {10805, 2, 1, kOmitEmpty, 0},  // startedAt
-    {10632, 0, 7, kOmitEmpty, 0},  // containerID
-    {10848, 1, 1, 0, 0},  // exitCode
-    {10857, 2, 6, kOmitEmpty, 0},  // finishedAt
-    {1687, 0, 4, kOmitEmpty, 0},  // message
-    {1695, 0, 3, kOmitEmpty, 0},  // reason
-    {10868, 1, 2, kOmitEmpty, 0},  // signal
-    {10805, 2, 5, kOmitEmpty, 0},  // startedAt
-    {140, 0, 2, 0, 0},  // mountPath
-    {108, 0, 1, 0, 0},  // name
-    {3547, 4, 3, kOmitEmpty, 0},  // readOnly
-    {8482, 0, 4, kOmitEmpty | kPointer, 0},  // recursiveReadOnly
-    {10923, 246, 1, kOmitEmpty | kPointer, 0},  // linux
-    {10956, 1, 2, 0, 0},  // gid
-    {9513, 202, 3, kOmitEmpty, 0},  // supplementalGroups
-    {14, 1, 1, 0, 0},  // uid
-    {108, 0, 1, 0, 0},  // name
-    {5244, 249, 2, kOmitEmpty, 0},  // resources
-    {11006, 0, 2, kOmitEmpty, 0},  // health
-    {194, 0, 1, 0, 0},  // resourceID
-    {108, 0, 1, 0, 0},  // name
-    {10270, 0, 2, kOmitEmpty | kPointer, 0},  // resourceClaimName
-    {11083, 257, 1, 0, 0},  // requestMappings
-    {10270, 0, 2, 0, 0},  // resourceClaimName
-    {6965, 0, 1, 0, 0},  // containerName
-    {11140, 0, 3, 0, 0},  // requestName
-    {8353, 0, 2, 0, 0},  // resourceName
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {11172, 261, 2, kOmitEmpty, 0},  // template
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 233, 2, kOmitEmpty, 0},  // spec
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 263, 2, kOmitEmpty, 0},  // spec
-    {1980, 266, 3, kOmitEmpty, 0},  // status
-    {11269, 1, 4, kOmitEmpty, 0},  // minReadySeconds
-    {11285, 1, 1, kOmitEmpty | kPointer, 0},  // replicas
-    {5254, 201, 2, kOmitEmpty, 0},  // selector
-    {11172, 261, 3, kOmitEmpty | kPointer, 0},  // template
-    {11330, 1, 5, kOmitEmpty, 0},  // availableReplicas
-    {2033, 265, 6, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {11348, 1, 2, kOmitEmpty, 0},  // fullyLabeledReplicas
-    {10453, 1, 3, kOmitEmpty, 0},  // observedGeneration
-    {11369, 1, 4, kOmitEmpty, 0},  // readyReplicas
-    {11285, 1, 1, 0, 0},  // replicas
-    {2077, 2, 3, kOmitEmpty, 0},  // lastTransitionTime
-    {1687, 0, 5, kOmitEmpty, 0},  // message
-    {1695, 0, 4, kOmitEmpty, 0},  // reason
-    {1980, 0, 2, 0, 0},  // status
-    {55, 0, 1, 0, 0},  // type
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 271, 2, kOmitEmpty, 0},  // spec
-    {1980, 272, 3, kOmitEmpty, 0},  // status
-    {11470, 28, 1, kOmitEmpty, 0},  // hard
-    {11475, 270, 3, kOmitEmpty | kPointer, 0},  // scopeSelector
-    {11489, 33, 2, kOmitEmpty, 0},  // scopes
-    {5023, 269, 1, kOmitEmpty, 0},  // matchExpressions
-    {5084, 0, 2, 0, 0},  // operator
-    {11560, 0, 1, 0, 0},  // scopeName
-    {5093, 33, 3, kOmitEmpty, 0},  // values
-    {11470, 28, 1, kOmitEmpty, 0},  // hard
-    {11598, 28, 2, kOmitEmpty, 0},  // used
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1039, 13, 2, kOmitEmpty, 0},  // data
-    {1044, 4, 5, kOmitEmpty | kPointer, 0},  // immutable
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {11618, 3, 4, kOmitEmpty, 0},  // stringData
-    {55, 0, 3, kOmitEmpty, 0},  // type
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 279, 2, kOmitEmpty, 0},  // spec
-    {1980, 287, 3, kOmitEmpty, 0},  // status
-    {11665, 4, 20, kOmitEmpty | kPointer, 0},  // allocateLoadBalancerNodePorts
-    {11695, 0, 3, kOmitEmpty, 0},  // clusterIP
-    {11705, 33, 18, kOmitEmpty, 0},  // clusterIPs
-    {11716, 33, 5, kOmitEmpty, 0},  // externalIPs
-    {11728, 0, 10, kOmitEmpty, 0},  // externalName
-    {11741, 0, 11, kOmitEmpty, 0},  // externalTrafficPolicy
-    {11763, 1, 12, kOmitEmpty, 0},  // healthCheckNodePort
-    {11783, 0, 22, kOmitEmpty | kPointer, 0},  // internalTrafficPolicy
-    {11805, 33, 19, kOmitEmpty, 0},  // ipFamilies
-    {11816, 0, 17, kOmitEmpty | kPointer, 0},  // ipFamilyPolicy
-    {11831, 0, 21, kOmitEmpty | kPointer, 0},  // loadBalancerClass
-    {11849, 0, 8, kOmitEmpty, 0},  // loadBalancerIP
-    {11864, 33, 9, kOmitEmpty, 0},  // loadBalancerSourceRanges
-    {1481, 276, 1, kOmitEmpty | kPatchMerge, 268},  // ports
-    {11889, 4, 13, kOmitEmpty, 0},  // publishNotReadyAddresses
-    {5254, 201, 2, kOmitEmpty, 0},  // selector
-    {11914, 0, 7, kOmitEmpty, 0},  // sessionAffinity
-    {11930, 278, 14, kOmitEmpty | kPointer, 0},  // sessionAffinityConfig
-    {11952, 0, 23, kOmitEmpty | kPointer, 0},  // trafficDistribution
-    {55, 0, 4, kOmitEmpty, 0},  // type
-    {1594, 0, 6, kOmitEmpty | kPointer, 0},  // appProtocol
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {11992, 1, 5, kOmitEmpty, 0},  // nodePort
-    {268, 1, 3, 0, 0},  // port
-    {127, 0, 2, kOmitEmpty, 0},  // protocol
-    {12001, 179, 4, kOmitEmpty, 0},  // targetPort
-    {12042, 277, 1, kOmitEmpty | kPointer, 0},  // clientIP
-    {8623, 1, 1, kOmitEmpty | kPointer, 0},  // timeoutSeconds
-    {2033, 286, 2, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {12096, 284, 1, kOmitEmpty, 0},  // loadBalancer
-    {12136, 283, 1, kOmitEmpty, 0},  // ingress
-    {1511, 0, 2, kOmitEmpty, 0},  // hostname
-    {161, 0, 1, kOmitEmpty, 0},  // ip
-    {12172, 0, 3, kOmitEmpty | kPointer, 0},  // ipMode
-    {1481, 281, 4, kOmitEmpty, 0},  // ports
-    {2888, 0, 3, kOmitEmpty | kPointer, 0},  // error
-    {268, 1, 1, 0, 0},  // port
-    {127, 0, 2, 0, 0},  // protocol
-    {2077, 2, 4, 0, 0},  // lastTransitionTime
-    {1687, 0, 6, 0, 0},  // message
-    {10453, 1, 3, kOmitEmpty, 0},  // observedGeneration
-    {1695, 0, 5, 0, 0},  // reason
-    {1980, 0, 2, 0, 0},  // status
-    {55, 0, 1, 0, 0},  // type
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {5750, 4, 4, kOmitEmpty | kPointer, 0},  // automountServiceAccountToken
-    {5916, 290, 3, kOmitEmpty, 0},  // imagePullSecrets
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {12239, 289, 2, kOmitEmpty | kPatchMerge, 108},  // secrets
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1039, 8, 2, kOmitEmpty, 0},  // data
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {6493, 1, 3, 0, 0},  // revision
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 295, 2, kOmitEmpty, 0},  // spec
-    {1980, 298, 3, kOmitEmpty, 0},  // status
-    {11269, 1, 4, kOmitEmpty, 0},  // minReadySeconds
-    {12314, 1, 6, kOmitEmpty | kPointer, 0},  // revisionHistoryLimit
-    {5254, 98, 1, kPointer, 0},  // selector
-    {11172, 261, 2, 0, 0},  // template
-    {12335, 294, 3, kOmitEmpty, 0},  // updateStrategy
-    {12382, 293, 2, kOmitEmpty | kPointer, 0},  // rollingUpdate
-    {55, 0, 1, kOmitEmpty, 0},  // type
-    {12427, 179, 2, kOmitEmpty | kPointer, 0},  // maxSurge
-    {12436, 179, 1, kOmitEmpty | kPointer, 0},  // maxUnavailable
-    {12475, 1, 9, kOmitEmpty | kPointer, 0},  // collisionCount
-    {2033, 297, 10, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {12490, 1, 1, 0, 0},  // currentNumberScheduled
-    {12513, 1, 3, 0, 0},  // desiredNumberScheduled
-    {12536, 1, 7, kOmitEmpty, 0},  // numberAvailable
-    {12552, 1, 2, 0, 0},  // numberMisscheduled
-    {12571, 1, 4, 0, 0},  // numberReady
-    {12583, 1, 8, kOmitEmpty, 0},  // numberUnavailable
-    {10453, 1, 5, kOmitEmpty, 0},  // observedGeneration
-    {12601, 1, 6, kOmitEmpty, 0},  // updatedNumberScheduled
-    {2077, 2, 3, kOmitEmpty, 0},  // lastTransitionTime
-    {1687, 0, 5, kOmitEmpty, 0},  // message
-    {1695, 0, 4, kOmitEmpty, 0},  // reason
-    {1980, 0, 2, 0, 0},  // status
-    {55, 0, 1, 0, 0},  // type
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 302, 2, kOmitEmpty, 0},  // spec
-    {1980, 305, 3, kOmitEmpty, 0},  // status
-    {11269, 1, 5, kOmitEmpty, 0},  // minReadySeconds
-    {12693, 4, 7, kOmitEmpty, 0},  // paused
-    {12700, 1, 9, kOmitEmpty | kPointer, 0},  // progressDeadlineSeconds
-    {11285, 1, 1, kOmitEmpty | kPointer, 0},  // replicas
-    {12314, 1, 6, kOmitEmpty | kPointer, 0},  // revisionHistoryLimit
-    {5254, 98, 2, kPointer, 0},  // selector
-    {12724, 301, 4, kOmitEmpty | kPatchRetainKeys, 0},  // strategy
-    {11172, 261, 3, 0, 0},  // template
-    {12382, 300, 2, kOmitEmpty | kPointer, 0},  // rollingUpdate
-    {55, 0, 1, kOmitEmpty, 0},  // type
-    {12427, 179, 2, kOmitEmpty | kPointer, 0},  // maxSurge
-    {12436, 179, 1, kOmitEmpty | kPointer, 0},  // maxUnavailable
-    {11330, 1, 4, kOmitEmpty, 0},  // availableReplicas
-    {12475, 1, 8, kOmitEmpty | kPointer, 0},  // collisionCount
-    {2033, 304, 6, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {10453, 1, 1, kOmitEmpty, 0},  // observedGeneration
-    {11369, 1, 7, kOmitEmpty, 0},  // readyReplicas
-    {11285, 1, 2, kOmitEmpty, 0},  // replicas
-    {12817, 1, 9, kOmitEmpty | kPointer, 0},  // terminatingReplicas
-    {12837, 1, 5, kOmitEmpty, 0},  // unavailableReplicas
-    {12857, 1, 3, kOmitEmpty, 0},  // updatedReplicas
-    {2077, 2, 7, kOmitEmpty, 0},  // lastTransitionTime
-    {12901, 2, 6, kOmitEmpty, 0},  // lastUpdateTime
-    {1687, 0, 5, kOmitEmpty, 0},  // message
-    {1695, 0, 4, kOmitEmpty, 0},  // reason
-    {1980, 0, 2, 0, 0},  // status
-    {55, 0, 1, 0, 0},  // type
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 307, 2, kOmitEmpty, 0},  // spec
-    {1980, 310, 3, kOmitEmpty, 0},  // status
-    {11269, 1, 4, kOmitEmpty, 0},  // minReadySeconds
-    {11285, 1, 1, kOmitEmpty | kPointer, 0},  // replicas
-    {5254, 98, 2, kPointer, 0},  // selector
-    {11172, 261, 3, kOmitEmpty, 0},  // template
-    {11330, 1, 5, kOmitEmpty, 0},  // availableReplicas
-    {2033, 309, 6, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {11348, 1, 2, kOmitEmpty, 0},  // fullyLabeledReplicas
-    {10453, 1, 3, kOmitEmpty, 0},  // observedGeneration
-    {11369, 1, 4, kOmitEmpty, 0},  // readyReplicas
-    {11285, 1, 1, 0, 0},  // replicas
-    {12817, 1, 7, kOmitEmpty | kPointer, 0},  // terminatingReplicas
-    {2077, 2, 3, kOmitEmpty, 0},  // lastTransitionTime
-    {1687, 0, 5, kOmitEmpty, 0},  // message
-    {1695, 0, 4, kOmitEmpty, 0},  // reason
-    {1980, 0, 2, 0, 0},  // status
-    {55, 0, 1, 0, 0},  // type
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 317, 2, kOmitEmpty, 0},  // spec
-    {1980, 320, 3, kOmitEmpty, 0},  // status
-    {11269, 1, 9, kOmitEmpty, 0},  // minReadySeconds
-    {13055, 316, 11, kOmitEmpty | kPointer, 0},  // ordinals
-    {13064, 315, 10, kOmitEmpty | kPointer, 0},  // persistentVolumeClaimRetentionPolicy
-    {13101, 0, 6, kOmitEmpty, 0},  // podManagementPolicy
-    {11285, 1, 1, kOmitEmpty | kPointer, 0},  // replicas
-    {12314, 1, 8, kOmitEmpty | kPointer, 0},  // revisionHistoryLimit
-    {5254, 98, 2, kPointer, 0},  // selector
-    {13121, 0, 5, 0, 0},  // serviceName
-    {11172, 261, 3, 0, 0},  // template
-    {12335, 314, 7, kOmitEmpty, 0},  // updateStrategy
-    {13133, 312, 4, kOmitEmpty, 0},  // volumeClaimTemplates
-    {12382, 313, 2, kOmitEmpty | kPointer, 0},  // rollingUpdate
-    {55, 0, 1, kOmitEmpty, 0},  // type
-    {12436, 179, 2, kOmitEmpty | kPointer, 0},  // maxUnavailable
-    {3530, 1, 1, kOmitEmpty | kPointer, 0},  // partition
-    {13285, 0, 1, kOmitEmpty, 0},  // whenDeleted
-    {13297, 0, 2, kOmitEmpty, 0},  // whenScaled
-    {13336, 1, 1, 0, 0},  // start
-    {11330, 1, 11, 0, 0},  // availableReplicas
-    {12475, 1, 9, kOmitEmpty | kPointer, 0},  // collisionCount
-    {2033, 319, 10, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {13368, 1, 4, kOmitEmpty, 0},  // currentReplicas
-    {13384, 0, 6, kOmitEmpty, 0},  // currentRevision
-    {10453, 1, 1, kOmitEmpty, 0},  // observedGeneration
-    {11369, 1, 3, kOmitEmpty, 0},  // readyReplicas
-    {11285, 1, 2, 0, 0},  // replicas
-    {13400, 0, 7, kOmitEmpty, 0},  // updateRevision
-    {12857, 1, 5, kOmitEmpty, 0},  // updatedReplicas
-    {2077, 2, 3, kOmitEmpty, 0},  // lastTransitionTime
-    {1687, 0, 5, kOmitEmpty, 0},  // message
-    {1695, 0, 4, kOmitEmpty, 0},  // reason
-    {1980, 0, 2, 0, 0},  // status
-    {55, 0, 1, 0, 0},  // type
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 333, 2, kOmitEmpty, 0},  // spec
-    {1980, 335, 3, kOmitEmpty, 0},  // status
-    {13482, 0, 3, kOmitEmpty, 0},  // concurrencyPolicy
-    {13500, 1, 7, kOmitEmpty | kPointer, 0},  // failedJobsHistoryLimit
-    {13523, 332, 5, 0, 0},  // jobTemplate
-    {13535, 0, 1, 0, 0},  // schedule
-    {13544, 1, 2, kOmitEmpty | kPointer, 0},  // startingDeadlineSeconds
-    {13568, 1, 6, kOmitEmpty | kPointer, 0},  // successfulJobsHistoryLimit
-    {13595, 4, 4, kOmitEmpty | kPointer, 0},  // suspend
-    {13603, 0, 8, kOmitEmpty | kPointer, 0},  // timeZone
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 331, 2, kOmitEmpty, 0},  // spec
-    {5719, 1, 3, kOmitEmpty | kPointer, 0},  // activeDeadlineSeconds
-    {13654, 1, 7, kOmitEmpty | kPointer, 0},  // backoffLimit
-    {13667, 1, 12, kOmitEmpty | kPointer, 0},  // backoffLimitPerIndex
-    {13688, 0, 9, kOmitEmpty | kPointer, 0},  // completionMode
-    {13703, 1, 2, kOmitEmpty | kPointer, 0},  // completions
-    {13715, 0, 15, kOmitEmpty | kPointer, 0},  // managedBy
-    {13725, 4, 5, kOmitEmpty | kPointer, 0},  // manualSelector
-    {13740, 1, 13, kOmitEmpty | kPointer, 0},  // maxFailedIndexes
-    {13757, 1, 1, kOmitEmpty | kPointer, 0},  // parallelism
-    {13769, 327, 11, kOmitEmpty | kPointer, 0},  // podFailurePolicy
-    {13786, 0, 14, kOmitEmpty | kPointer, 0},  // podReplacementPolicy
-    {5254, 98, 4, kOmitEmpty | kPointer, 0},  // selector
-    {13807, 330, 16, kOmitEmpty | kPointer, 0},  // successPolicy
-    {13595, 4, 10, kOmitEmpty | kPointer, 0},  // suspend
-    {11172, 261, 6, 0, 0},  // template
-    {13821, 1, 8, kOmitEmpty | kPointer, 0},  // ttlSecondsAfterFinished
-    {13871, 326, 1, 0, 0},  // rules
-    {1620, 0, 1, 0, 0},  // action
-    {13907, 322, 2, kOmitEmpty | kPointer, 0},  // onExitCodes
-    {13919, 324, 3, kOmitEmpty, 0},  // onPodConditions
-    {6965, 0, 1, kOmitEmpty | kPointer, 0},  // containerName
-    {5084, 0, 2, 0, 0},  // operator
-    {5093, 170, 3, 0, 0},  // values
-    {1980, 0, 2, 0, 0},  // status
-    {55, 0, 1, 0, 0},  // type
-    {13871, 329, 1, 0, 0},  // rules
-    {14081, 1, 2, kOmitEmpty | kPointer, 0},  // succeededCount
-    {14096, 0, 1, kOmitEmpty | kPointer, 0},  // succeededIndexes
-    {2872, 334, 1, kOmitEmpty, 0},  // active
-    {14136, 2, 4, kOmitEmpty | kPointer, 0},  // lastScheduleTime
-    {14153, 2, 5, kOmitEmpty | kPointer, 0},  // lastSuccessfulTime
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 331, 2, kOmitEmpty, 0},  // spec
-    {1980, 340, 3, kOmitEmpty, 0},  // status
-    {2872, 1, 4, kOmitEmpty, 0},  // active
-    {14204, 0, 7, kOmitEmpty, 0},  // completedIndexes
-    {14221, 2, 3, kOmitEmpty | kPointer, 0},  // completionTime
-    {2033, 338, 1, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {14236, 1, 6, kOmitEmpty, 0},  // failed
-    {14243, 0, 10, kOmitEmpty | kPointer, 0},  // failedIndexes
-    {10662, 1, 9, kOmitEmpty | kPointer, 0},  // ready
-    {10523, 2, 2, kOmitEmpty | kPointer, 0},  // startTime
-    {14257, 1, 5, kOmitEmpty, 0},  // succeeded
-    {14267, 1, 11, kOmitEmpty | kPointer, 0},  // terminating
-    {14279, 339, 8, kOmitEmpty | kPointer, 0},  // uncountedTerminatedPods
-    {5618, 2, 3, kOmitEmpty, 0},  // lastProbeTime
-    {2077, 2, 4, kOmitEmpty, 0},  // lastTransitionTime
-    {1687, 0, 6, kOmitEmpty, 0},  // message
-    {1695, 0, 5, kOmitEmpty, 0},  // reason
-    {1980, 0, 2, 0, 0},  // status
-    {55, 0, 1, 0, 0},  // type
-    {14236, 7, 2, kOmitEmpty, 0},  // failed
-    {14257, 7, 1, kOmitEmpty, 0},  // succeeded
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 353, 2, kOmitEmpty, 0},  // spec
-    {1980, 359, 3, kOmitEmpty, 0},  // status
-    {14406, 344, 1, kOmitEmpty | kPointer, 0},  // defaultBackend
-    {14421, 0, 4, kOmitEmpty | kPointer, 0},  // ingressClassName
-    {13871, 352, 3, kOmitEmpty, 0},  // rules
-    {14438, 346, 2, kOmitEmpty, 0},  // tls
-    {6987, 100, 3, kOmitEmpty | kPointer, 0},  // resource
-    {8809, 343, 4, kOmitEmpty | kPointer, 0},  // service
-    {108, 0, 1, 0, 0},  // name
-    {268, 342, 2, kOmitEmpty, 0},  // port
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {14540, 1, 2, kOmitEmpty, 0},  // number
-    {14572, 33, 1, kOmitEmpty, 0},  // hosts
-    {4236, 0, 2, kOmitEmpty, 0},  // secretName
-    {0, 350, 2, 0, 0},  // (inline)
-    {1791, 0, 1, kOmitEmpty, 0},  // host
-    {14635, 349, 1, kOmitEmpty | kPointer, 0},  // http
-    {14675, 348, 1, 0, 0},  // paths
-    {14711, 344, 2, 0, 0},  // backend
-    {3635, 0, 1, kOmitEmpty, 0},  // path
-    {14719, 0, 3, kPointer, 0},  // pathType
-    {12096, 358, 1, kOmitEmpty, 0},  // loadBalancer
-    {12136, 357, 1, kOmitEmpty, 0},  // ingress
-    {1511, 0, 2, kOmitEmpty, 0},  // hostname
-    {161, 0, 1, kOmitEmpty, 0},  // ip
-    {1481, 355, 4, kOmitEmpty, 0},  // ports
-    {2888, 0, 3, kOmitEmpty | kPointer, 0},  // error
-    {268, 1, 1, 0, 0},  // port
-    {127, 0, 2, 0, 0},  // protocol
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 362, 2, kOmitEmpty, 0},  // spec
-    {1311, 0, 1, kOmitEmpty, 0},  // controller
-    {14927, 361, 2, kOmitEmpty | kPointer, 0},  // parameters
-    {5408, 0, 1, kOmitEmpty | kPointer, 0},  // apiGroup
-    {1054, 0, 2, 0, 0},  // kind
-    {108, 0, 3, 0, 0},  // name
-    {1218, 0, 5, kOmitEmpty | kPointer, 0},  // namespace
-    {14984, 0, 4, kPointer, 0},  // scope
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 373, 2, kOmitEmpty, 0},  // spec
-    {15050, 372, 3, kOmitEmpty, 0},  // egress
-    {12136, 370, 2, kOmitEmpty, 0},  // ingress
-    {15057, 98, 1, 0, 0},  // podSelector
-    {15069, 33, 4, kOmitEmpty, 0},  // policyTypes
-    {15120, 368, 2, kOmitEmpty, 0},  // from
-    {1481, 365, 1, kOmitEmpty, 0},  // ports
-    {15157, 1, 3, kOmitEmpty | kPointer, 0},  // endPort
-    {268, 179, 2, kOmitEmpty | kPointer, 0},  // port
-    {127, 0, 1, kOmitEmpty | kPointer, 0},  // protocol
-    {15197, 366, 3, kOmitEmpty | kPointer, 0},  // ipBlock
-    {9843, 98, 2, kOmitEmpty | kPointer, 0},  // namespaceSelector
-    {15057, 98, 1, kOmitEmpty | kPointer, 0},  // podSelector
-    {15227, 0, 1, 0, 0},  // cidr
-    {15232, 33, 2, kOmitEmpty, 0},  // except
-    {1481, 365, 1, kOmitEmpty, 0},  // ports
-    {15277, 368, 2, kOmitEmpty, 0},  // to
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 375, 2, kOmitEmpty, 0},  // spec
-    {1980, 377, 3, kOmitEmpty, 0},  // status
-    {12436, 179, 3, kOmitEmpty | kPointer, 0},  // maxUnavailable
-    {15344, 179, 1, kOmitEmpty | kPointer, 0},  // minAvailable
-    {5254, 98, 2, kOmitEmpty | kPointer | kPatchReplace, 0},  // selector
-    {15357, 0, 4, kOmitEmpty | kPointer, 0},  // unhealthyPodEvictionPolicy
-    {2033, 286, 7, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {15420, 1, 4, 0, 0},  // currentHealthy
-    {15435, 1, 5, 0, 0},  // desiredHealthy
-    {15450, 376, 2, kOmitEmpty, 0},  // disruptedPods
-    {15464, 1, 3, 0, 0},  // disruptionsAllowed
-    {15483, 1, 6, 0, 0},  // expectedPods
-    {10453, 1, 1, kOmitEmpty, 0},  // observedGeneration
-    {15516, 382, 3, kOmitEmpty | kPointer, 0},  // aggregationRule
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {13871, 380, 2, 0, 0},  // rules
-    {15551, 33, 2, kOmitEmpty, 0},  // apiGroups
-    {15561, 33, 5, kOmitEmpty, 0},  // nonResourceURLs
-    {15577, 33, 4, kOmitEmpty, 0},  // resourceNames
-    {5244, 33, 3, kOmitEmpty, 0},  // resources
-    {15591, 33, 1, 0, 0},  // verbs
-    {15621, 381, 1, kOmitEmpty, 0},  // clusterRoleSelectors
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {15669, 386, 3, 0, 0},  // roleRef
-    {15677, 385, 2, kOmitEmpty, 0},  // subjects
-    {5408, 0, 2, kOmitEmpty, 0},  // apiGroup
-    {1054, 0, 1, 0, 0},  // kind
-    {108, 0, 3, 0, 0},  // name
-    {1218, 0, 4, kOmitEmpty, 0},  // namespace
-    {5408, 0, 1, 0, 0},  // apiGroup
-    {1054, 0, 2, 0, 0},  // kind
-    {108, 0, 3, 0, 0},  // name
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {13871, 380, 2, 0, 0},  // rules
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {15669, 386, 3, 0, 0},  // roleRef
-    {15677, 385, 2, kOmitEmpty, 0},  // subjects
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 391, 2, kOmitEmpty, 0},  // spec
-    {1980, 392, 3, kOmitEmpty, 0},  // status
-    {15833, 1, 3, 0, 0},  // maxReplicas
-    {15845, 1, 2, kOmitEmpty | kPointer, 0},  // minReplicas
-    {15857, 390, 1, 0, 0},  // scaleTargetRef
-    {15872, 1, 4, kOmitEmpty | kPointer, 0},  // targetCPUUtilizationPercentage
-    {1017, 0, 3, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 1, 0, 0},  // kind
-    {108, 0, 2, 0, 0},  // name
-    {15991, 1, 5, kOmitEmpty | kPointer, 0},  // currentCPUUtilizationPercentage
-    {13368, 1, 3, 0, 0},  // currentReplicas
-    {16023, 1, 4, 0, 0},  // desiredReplicas
-    {16039, 2, 2, kOmitEmpty | kPointer, 0},  // lastScaleTime
-    {10453, 1, 1, kOmitEmpty | kPointer, 0},  // observedGeneration
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 394, 2, kOmitEmpty, 0},  // spec
-    {1980, 395, 3, kOmitEmpty, 0},  // status
-    {11285, 1, 1, kOmitEmpty, 0},  // replicas
-    {11285, 1, 1, 0, 0},  // replicas
-    {5254, 0, 2, kOmitEmpty, 0},  // selector
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 411, 2, kOmitEmpty, 0},  // spec
-    {1980, 422, 3, kOmitEmpty, 0},  // status
-    {16208, 410, 5, kOmitEmpty | kPointer, 0},  // behavior
-    {15833, 1, 3, 0, 0},  // maxReplicas
-    {16217, 406, 4, kOmitEmpty, 0},  // metrics
-    {15845, 1, 2, kOmitEmpty | kPointer, 0},  // minReplicas
-    {15857, 397, 1, 0, 0},  // scaleTargetRef
-    {1017, 0, 3, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 1, 0, 0},  // kind
-    {108, 0, 2, 0, 0},  // name
-    {16294, 403, 7, kOmitEmpty | kPointer, 0},  // containerResource
-    {16312, 404, 5, kOmitEmpty | kPointer, 0},  // external
-    {16321, 400, 2, kOmitEmpty | kPointer, 0},  // object
-    {16328, 401, 3, kOmitEmpty | kPointer, 0},  // pods
-    {6987, 402, 4, kOmitEmpty | kPointer, 0},  // resource
-    {55, 0, 1, 0, 0},  // type
-    {16367, 397, 1, 0, 0},  // describedObject
-    {16383, 399, 3, 0, 0},  // metric
-    {16390, 398, 2, 0, 0},  // target
-    {16425, 1, 4, kOmitEmpty | kPointer, 0},  // averageUtilization
-    {16444, 27, 3, kOmitEmpty | kPointer, 0},  // averageValue
-    {55, 0, 1, 0, 0},  // type
-    {2234, 27, 2, kOmitEmpty | kPointer, 0},  // value
-    {108, 0, 1, 0, 0},  // name
-    {5254, 98, 2, kOmitEmpty | kPointer, 0},  // selector
-    {16383, 399, 1, 0, 0},  // metric
-    {16390, 398, 2, 0, 0},  // target
-    {108, 0, 1, 0, 0},  // name
-    {16390, 398, 2, 0, 0},  // target
-    {16602, 0, 3, 0, 0},  // container
-    {108, 0, 1, 0, 0},  // name
-    {16390, 398, 2, 0, 0},  // target
-    {16383, 399, 1, 0, 0},  // metric
-    {16390, 398, 2, 0, 0},  // target
-    {16695, 409, 2, kOmitEmpty | kPointer, 0},  // scaleDown
-    {16705, 409, 1, kOmitEmpty | kPointer, 0},  // scaleUp
-    {16744, 408, 2, kOmitEmpty, 0},  // policies
-    {16753, 0, 1, kOmitEmpty | kPointer, 0},  // selectPolicy
-    {16766, 1, 3, kOmitEmpty | kPointer, 0},  // stabilizationWindowSeconds
-    {16793, 27, 4, kOmitEmpty | kPointer, 0},  // tolerance
-    {8592, 1, 3, 0, 0},  // periodSeconds
-    {55, 0, 1, 0, 0},  // type
-    {2234, 1, 2, 0, 0},  // value
-    {2033, 421, 6, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {16880, 419, 5, 0, 0},  // currentMetrics
-    {13368, 1, 3, kOmitEmpty, 0},  // currentReplicas
-    {16023, 1, 4, 0, 0},  // desiredReplicas
-    {16039, 2, 2, kOmitEmpty | kPointer, 0},  // lastScaleTime
-    {10453, 1, 1, kOmitEmpty | kPointer, 0},  // observedGeneration
-    {16294, 416, 7, kOmitEmpty | kPointer, 0},  // containerResource
-    {16312, 417, 5, kOmitEmpty | kPointer, 0},  // external
-    {16321, 413, 2, kOmitEmpty | kPointer, 0},  // object
-    {16328, 414, 3, kOmitEmpty | kPointer, 0},  // pods
-    {6987, 415, 4, kOmitEmpty | kPointer, 0},  // resource
-    {55, 0, 1, 0, 0},  // type
-    {16957, 412, 2, 0, 0},  // current
-    {16367, 397, 3, 0, 0},  // describedObject
-    {16383, 399, 1, 0, 0},  // metric
-    {16425, 1, 3, kOmitEmpty | kPointer, 0},  // averageUtilization
-    {16444, 27, 2, kOmitEmpty | kPointer, 0},  // averageValue
-    {2234, 27, 1, kOmitEmpty | kPointer, 0},  // value
-    {16957, 412, 2, 0, 0},  // current
-    {16383, 399, 1, 0, 0},  // metric
-    {16957, 412, 2, 0, 0},  // current
-    {108, 0, 1, 0, 0},  // name
-    {16602, 0, 3, 0, 0},  // container
-    {16957, 412, 2, 0, 0},  // current
-    {108, 0, 1, 0, 0},  // name
-    {16957, 412, 2, 0, 0},  // current
-    {16383, 399, 1, 0, 0},  // metric
-    {2077, 2, 3, kOmitEmpty, 0},  // lastTransitionTime
-    {1687, 0, 5, kOmitEmpty, 0},  // message
-    {1695, 0, 4, kOmitEmpty, 0},  // reason
-    {1980, 0, 2, 0, 0},  // status
-    {55, 0, 1, 0, 0},  // type
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 424, 2, kOmitEmpty, 0},  // spec
-    {17243, 24, 3, kOmitEmpty | kPointer, 0},  // acquireTime
-    {17255, 0, 1, kOmitEmpty | kPointer, 0},  // holderIdentity
-    {17270, 1, 2, kOmitEmpty | kPointer, 0},  // leaseDurationSeconds
-    {17291, 1, 5, kOmitEmpty | kPointer, 0},  // leaseTransitions
-    {17308, 0, 7, kOmitEmpty | kPointer, 0},  // preferredHolder
-    {17324, 24, 4, kOmitEmpty | kPointer, 0},  // renewTime
-    {12724, 0, 6, kOmitEmpty | kPointer, 0},  // strategy
-    {17361, 0, 4, 0, 0},  // addressType
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {3680, 433, 2, 0, 0},  // endpoints
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1481, 435, 3, 0, 0},  // ports
-    {1453, 7, 1, 0, 0},  // addresses
-    {2033, 426, 2, kOmitEmpty, 0},  // conditions
-    {17395, 3, 5, kOmitEmpty, 0},  // deprecatedTopology
-    {17414, 431, 8, kOmitEmpty | kPointer, 0},  // hints
-    {1511, 0, 3, kOmitEmpty | kPointer, 0},  // hostname
-    {1520, 0, 6, kOmitEmpty | kPointer, 0},  // nodeName
-    {1529, 15, 4, kOmitEmpty | kPointer, 0},  // targetRef
-    {17420, 0, 7, kOmitEmpty | kPointer, 0},  // zone
-    {10662, 4, 1, kOmitEmpty | kPointer, 0},  // ready
-    {17457, 4, 2, kOmitEmpty | kPointer, 0},  // serving
-    {14267, 4, 3, kOmitEmpty | kPointer, 0},  // terminating
-    {17492, 430, 2, kOmitEmpty, 0},  // forNodes
-    {17501, 428, 1, kOmitEmpty, 0},  // forZones
-    {108, 0, 1, 0, 0},  // name
-    {108, 0, 1, 0, 0},  // name
-    {1594, 0, 4, kOmitEmpty | kPointer, 0},  // appProtocol
-    {108, 0, 1, kOmitEmpty | kPointer, 0},  // name
-    {268, 1, 3, kOmitEmpty | kPointer, 0},  // port
-    {127, 0, 2, kOmitEmpty | kPointer, 0},  // protocol
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 439, 2, 0, 0},  // spec
-    {17624, 4, 1, kOmitEmpty | kPointer, 0},  // attachRequired
-    {17639, 0, 5, kOmitEmpty | kPointer, 0},  // fsGroupPolicy
-    {17653, 1, 9, kOmitEmpty | kPointer, 0},  // nodeAllocatableUpdatePeriodSeconds
-    {17688, 4, 2, kOmitEmpty | kPointer, 0},  // podInfoOnMount
-    {17703, 4, 7, kOmitEmpty | kPointer, 0},  // requiresRepublish
-    {17721, 4, 8, kOmitEmpty | kPointer, 0},  // seLinuxMount
-    {17734, 4, 4, kOmitEmpty | kPointer, 0},  // storageCapacity
-    {17750, 438, 6, kOmitEmpty, 0},  // tokenRequests
-    {17764, 7, 3, kOmitEmpty, 0},  // volumeLifecycleModes
-    {7294, 0, 1, 0, 0},  // audience
-    {7303, 1, 2, kOmitEmpty | kPointer, 0},  // expirationSeconds
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 444, 2, 0, 0},  // spec
-    {17851, 443, 1, kPatchMerge, 108},  // drivers
-    {2345, 441, 4, kOmitEmpty | kPointer, 0},  // allocatable
-    {108, 0, 1, 0, 0},  // name
-    {17884, 0, 2, 0, 0},  // nodeID
-    {17891, 33, 3, 0, 0},  // topologyKeys
-    {1627, 1, 1, kOmitEmpty | kPointer, 0},  // count
-    {17959, 4, 6, kOmitEmpty | kPointer, 0},  // allowVolumeExpansion
-    {17980, 449, 8, kOmitEmpty, 0},  // allowedTopologies
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {3130, 33, 5, kOmitEmpty, 0},  // mountOptions
-    {14927, 3, 3, kOmitEmpty, 0},  // parameters
-    {17998, 0, 2, 0, 0},  // provisioner
-    {18010, 0, 4, kOmitEmpty | kPointer, 0},  // reclaimPolicy
-    {18024, 0, 7, kOmitEmpty | kPointer, 0},  // volumeBindingMode
-    {18071, 447, 1, kOmitEmpty, 0},  // matchLabelExpressions
-    {2220, 0, 1, 0, 0},  // key
-    {5093, 33, 2, 0, 0},  // values
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 452, 2, 0, 0},  // spec
-    {1980, 454, 3, kOmitEmpty, 0},  // status
-    {18194, 0, 1, 0, 0},  // attacher
-    {1520, 0, 3, 0, 0},  // nodeName
-    {1754, 451, 2, 0, 0},  // source
-    {18237, 93, 2, kOmitEmpty | kPointer, 0},  // inlineVolumeSpec
-    {18254, 0, 1, kOmitEmpty | kPointer, 0},  // persistentVolumeName
-    {18309, 453, 3, kOmitEmpty | kPointer, 0},  // attachError
-    {18321, 4, 1, 0, 0},  // attached
-    {18330, 3, 2, kOmitEmpty, 0},  // attachmentMetadata
-    {18349, 453, 4, kOmitEmpty | kPointer, 0},  // detachError
-    {18384, 1, 3, kOmitEmpty | kPointer, 0},  // errorCode
-    {1687, 0, 2, kOmitEmpty, 0},  // message
-    {1399, 2, 1, kOmitEmpty, 0},  // time
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {18448, 464, 2, kOmitEmpty | kPatchMerge, 108},  // webhooks
-    {18498, 33, 8, 0, 0},  // admissionReviewVersions
-    {18522, 457, 2, 0, 0},  // clientConfig
-    {18535, 0, 4, kOmitEmpty | kPointer, 0},  // failurePolicy
-    {18549, 462, 12, kOmitEmpty | kPatchMerge, 108},  // matchConditions
-    {18565, 0, 9, kOmitEmpty | kPointer, 0},  // matchPolicy
-    {108, 0, 1, 0, 0},  // name
-    {9843, 98, 5, kOmitEmpty | kPointer, 0},  // namespaceSelector
-    {18577, 98, 11, kOmitEmpty | kPointer, 0},  // objectSelector
-    {18592, 0, 10, kOmitEmpty | kPointer, 0},  // reinvocationPolicy
-    {13871, 460, 3, kOmitEmpty, 0},  // rules
-    {18611, 0, 6, kPointer, 0},  // sideEffects
-    {8623, 1, 7, kOmitEmpty | kPointer, 0},  // timeoutSeconds
-    {18668, 12, 2, kOmitEmpty, 0},  // caBundle
-    {8809, 456, 1, kOmitEmpty | kPointer, 0},  // service
-    {18677, 0, 3, kOmitEmpty | kPointer, 0},  // url
-    {108, 0, 2, 0, 0},  // name
-    {1218, 0, 1, 0, 0},  // namespace
-    {3635, 0, 3, kOmitEmpty | kPointer, 0},  // path
-    {268, 1, 4, kOmitEmpty | kPointer, 0},  // port
-    {0, 458, 2, 0, 0},  // (inline)
-    {18767, 33, 1, kOmitEmpty, 0},  // operations
-    {15551, 33, 1, kOmitEmpty, 0},  // apiGroups
-    {18808, 33, 2, kOmitEmpty, 0},  // apiVersions
-    {5244, 33, 3, kOmitEmpty, 0},  // resources
-    {14984, 0, 4, kOmitEmpty | kPointer, 0},  // scope
-    {18860, 0, 2, 0, 0},  // expression
-    {108, 0, 1, 0, 0},  // name
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {18448, 467, 2, kOmitEmpty | kPatchMerge, 108},  // webhooks
-    {18498, 33, 8, 0, 0},  // admissionReviewVersions
-    {18522, 457, 2, 0, 0},  // clientConfig
-    {18535, 0, 4, kOmitEmpty | kPointer, 0},  // failurePolicy
-    {18549, 462, 11, kOmitEmpty | kPatchMerge, 108},  // matchConditions
-    {18565, 0, 9, kOmitEmpty | kPointer, 0},  // matchPolicy
-    {108, 0, 1, 0, 0},  // name
-    {9843, 98, 5, kOmitEmpty | kPointer, 0},  // namespaceSelector
-    {18577, 98, 10, kOmitEmpty | kPointer, 0},  // objectSelector
-    {13871, 460, 3, kOmitEmpty, 0},  // rules
-    {18611, 0, 6, kPointer, 0},  // sideEffects
-    {8623, 1, 7, kOmitEmpty | kPointer, 0},  // timeoutSeconds
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 493, 2, 0, 0},  // spec
-    {1980, 496, 3, kOmitEmpty, 0},  // status
-    {19058, 492, 9, kOmitEmpty | kPointer, 0},  // conversion
-    {4385, 0, 1, 0, 0},  // group
-    {2808, 469, 3, 0, 0},  // names
-    {19069, 4, 10, kOmitEmpty, 0},  // preserveUnknownFields
-    {14984, 0, 4, 0, 0},  // scope
-    {19091, 488, 7, 0, 0},  // versions
-    {19147, 33, 6, kOmitEmpty, 0},  // categories
-    {1054, 0, 4, 0, 0},  // kind
-    {19158, 0, 5, kOmitEmpty, 0},  // listKind
-    {19167, 0, 1, 0, 0},  // plural
-    {19174, 33, 3, kOmitEmpty, 0},  // shortNames
-    {19185, 0, 2, kOmitEmpty, 0},  // singular
-    {19243, 484, 6, kOmitEmpty, 0},  // additionalPrinterColumns
-    {19268, 4, 7, kOmitEmpty, 0},  // deprecated
-    {19279, 0, 8, kOmitEmpty | kPointer, 0},  // deprecationWarning
-    {108, 0, 1, 0, 0},  // name
-    {19298, 479, 4, kOmitEmpty | kPointer, 0},  // schema
-    {19305, 486, 9, kOmitEmpty, 0},  // selectableFields
-    {19322, 4, 2, 0, 0},  // served
-    {19329, 4, 3, 0, 0},  // storage
-    {19337, 482, 5, kOmitEmpty | kPointer, 0},  // subresources
-    {19392, 472, 1, kOmitEmpty | kPointer, 0},  // openAPIV3Schema
-    {19441, 0, 3, kOmitEmpty | kPointer, 0},  // $ref
-    {19446, 0, 2, kOmitEmpty, 0},  // $schema
-    {19454, 8, 33, kOmitEmpty | kPointer, 0},  // additionalItems
-    {19470, 8, 30, kOmitEmpty | kPointer, 0},  // additionalProperties
-    {19491, 473, 25, kOmitEmpty, 0},  // allOf
-    {19497, 473, 27, kOmitEmpty, 0},  // anyOf
-    {1910, 8, 8, kOmitEmpty | kPointer, 0},  // default
-    {19503, 474, 34, kOmitEmpty, 0},  // definitions
-    {19515, 475, 32, kOmitEmpty, 0},  // dependencies
-    {19528, 0, 4, kOmitEmpty, 0},  // description
-    {19540, 471, 20, kOmitEmpty, 0},  // enum
-    {19545, 8, 36, kOmitEmpty | kPointer, 0},  // example
-    {19553, 4, 10, kOmitEmpty, 0},  // exclusiveMaximum
-    {19570, 4, 12, kOmitEmpty, 0},  // exclusiveMinimum
-    {19587, 476, 35, kOmitEmpty | kPointer, 0},  // externalDocs
-    {19600, 0, 6, kOmitEmpty, 0},  // format
-    {19607, 0, 1, kOmitEmpty, 0},  // id
-    {6541, 8, 24, kOmitEmpty | kPointer, 0},  // items
-    {19610, 1, 16, kOmitEmpty | kPointer, 0},  // maxItems
-    {19619, 1, 13, kOmitEmpty | kPointer, 0},  // maxLength
-    {19629, 1, 21, kOmitEmpty | kPointer, 0},  // maxProperties
-    {19643, 470, 9, kOmitEmpty | kPointer, 0},  // maximum
-    {19651, 1, 17, kOmitEmpty | kPointer, 0},  // minItems
-    {19660, 1, 14, kOmitEmpty | kPointer, 0},  // minLength
-    {19670, 1, 22, kOmitEmpty | kPointer, 0},  // minProperties
-    {19684, 470, 11, kOmitEmpty | kPointer, 0},  // minimum
-    {19692, 470, 19, kOmitEmpty | kPointer, 0},  // multipleOf
-    {19703, 472, 28, kOmitEmpty | kPointer, 0},  // not
-    {19707, 4, 37, kOmitEmpty, 0},  // nullable
-    {19716, 473, 26, kOmitEmpty, 0},  // oneOf
-    {19722, 0, 15, kOmitEmpty, 0},  // pattern
-    {19730, 474, 31, kOmitEmpty, 0},  // patternProperties
-    {19748, 474, 29, kOmitEmpty, 0},  // properties
-    {4950, 33, 23, kOmitEmpty, 0},  // required
-    {19759, 0, 7, kOmitEmpty, 0},  // title
-    {55, 0, 5, kOmitEmpty, 0},  // type
-    {19765, 4, 18, kOmitEmpty, 0},  // uniqueItems
-    {19777, 4, 39, kOmitEmpty, 0},  // x-kubernetes-embedded-resource
-    {19808, 4, 40, kOmitEmpty, 0},  // x-kubernetes-int-or-string
-    {19835, 33, 41, kOmitEmpty, 0},  // x-kubernetes-list-map-keys
-    {19862, 0, 42, kOmitEmpty | kPointer, 0},  // x-kubernetes-list-type
-    {19885, 0, 43, kOmitEmpty | kPointer, 0},  // x-kubernetes-map-type
-    {19907, 4, 38, kOmitEmpty | kPointer, 0},  // x-kubernetes-preserve-unknown-fields
-    {19944, 478, 44, kOmitEmpty | kPatchMerge, 828},  // x-kubernetes-validations
-    {19528, 0, 1, kOmitEmpty, 0},  // description
-    {18677, 0, 2, kOmitEmpty, 0},  // url
-    {1563, 0, 5, kOmitEmpty, 0},  // fieldPath
-    {1687, 0, 2, kOmitEmpty, 0},  // message
-    {20040, 0, 3, kOmitEmpty, 0},  // messageExpression
-    {20058, 4, 6, kOmitEmpty | kPointer, 0},  // optionalOldSelf
-    {1695, 0, 4, kOmitEmpty | kPointer, 0},  // reason
-    {828, 0, 1, 0, 0},  // rule
-    {20118, 481, 2, kOmitEmpty | kPointer, 0},  // scale
-    {1980, 480, 1, kOmitEmpty | kPointer, 0},  // status
-    {20221, 0, 3, kOmitEmpty | kPointer, 0},  // labelSelectorPath
-    {20239, 0, 1, 0, 0},  // specReplicasPath
-    {20256, 0, 2, 0, 0},  // statusReplicasPath
-    {19528, 0, 4, kOmitEmpty, 0},  // description
-    {19600, 0, 3, kOmitEmpty, 0},  // format
-    {20323, 0, 6, 0, 0},  // jsonPath
-    {108, 0, 1, 0, 0},  // name
-    {5990, 1, 5, kOmitEmpty, 0},  // priority
-    {55, 0, 2, 0, 0},  // type
-    {20323, 0, 1, 0, 0},  // jsonPath
-    {12724, 0, 1, 0, 0},  // strategy
-    {20407, 491, 2, kOmitEmpty | kPointer, 0},  // webhook
-    {18522, 490, 2, kOmitEmpty | kPointer, 0},  // clientConfig
-    {20450, 33, 3, 0, 0},  // conversionReviewVersions
-    {18668, 12, 2, kOmitEmpty, 0},  // caBundle
-    {8809, 489, 1, kOmitEmpty | kPointer, 0},  // service
-    {18677, 0, 3, kOmitEmpty | kPointer, 0},  // url
-    {108, 0, 2, 0, 0},  // name
-    {1218, 0, 1, 0, 0},  // namespace
-    {3635, 0, 3, kOmitEmpty | kPointer, 0},  // path
-    {268, 1, 4, kOmitEmpty | kPointer, 0},  // port
-    {20594, 469, 2, 0, 0},  // acceptedNames
-    {2033, 495, 1, 0, 0},  // conditions
-    {20608, 33, 3, 0, 0},  // storedVersions
-    {2077, 2, 3, kOmitEmpty, 0},  // lastTransitionTime
-    {1687, 0, 5, kOmitEmpty, 0},  // message
-    {1695, 0, 4, kOmitEmpty, 0},  // reason
-    {1980, 0, 2, 0, 0},  // status
-    {55, 0, 1, 0, 0},  // type
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {19528, 0, 4, kOmitEmpty, 0},  // description
-    {20702, 4, 3, kOmitEmpty, 0},  // globalDefault
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {5973, 0, 5, kOmitEmpty | kPointer, 0},  // preemptionPolicy
-    {2234, 1, 2, 0, 0},  // value
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {20737, 0, 2, 0, 0},  // handler
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {5964, 499, 3, kOmitEmpty | kPointer, 0},  // overhead
-    {20745, 500, 4, kOmitEmpty | kPointer, 0},  // scheduling
-    {20773, 28, 1, kOmitEmpty, 0},  // podFixed
-    {5948, 201, 1, kOmitEmpty, 0},  // nodeSelector
-    {6238, 218, 2, kOmitEmpty, 0},  // tolerations
-    {1620, 0, 6, kOmitEmpty, 0},  // action
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {20817, 1, 15, kOmitEmpty, 0},  // deprecatedCount
-    {20833, 2, 13, kOmitEmpty, 0},  // deprecatedFirstTimestamp
-    {20858, 2, 14, kOmitEmpty, 0},  // deprecatedLastTimestamp
-    {20882, 23, 12, kOmitEmpty, 0},  // deprecatedSource
-    {1633, 24, 2, 0, 0},  // eventTime
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, 0, 0},  // metadata
-    {20899, 0, 10, kOmitEmpty, 0},  // note
-    {1695, 0, 7, kOmitEmpty, 0},  // reason
-    {20904, 15, 8, kOmitEmpty, 0},  // regarding
-    {1702, 15, 9, kOmitEmpty | kPointer, 0},  // related
-    {20914, 0, 4, kOmitEmpty, 0},  // reportingController
-    {1729, 0, 5, kOmitEmpty, 0},  // reportingInstance
-    {1747, 502, 3, kOmitEmpty | kPointer, 0},  // series
-    {55, 0, 11, kOmitEmpty, 0},  // type
-    {1627, 1, 1, 0, 0},  // count
-    {1816, 24, 2, 0, 0},  // lastObservedTime
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 505, 2, 0, 0},  // spec
-    {1980, 506, 3, kOmitEmpty, 0},  // status
-    {21022, 33, 1, 0, 0},  // audiences
-    {21032, 504, 3, kPointer, 0},  // boundObjectRef
-    {7303, 1, 4, kPointer, 0},  // expirationSeconds
-    {1017, 0, 2, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 1, kOmitEmpty, 0},  // kind
-    {108, 0, 3, kOmitEmpty, 0},  // name
-    {14, 0, 4, kOmitEmpty, 0},  // uid
-    {21123, 2, 2, 0, 0},  // expirationTimestamp
-    {21143, 0, 1, 0, 0},  // token
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 508, 2, 0, 0},  // spec
-    {1980, 511, 3, kOmitEmpty, 0},  // status
-    {21022, 33, 2, kOmitEmpty, 0},  // audiences
-    {21143, 0, 1, kOmitEmpty, 0},  // token
-    {21022, 33, 4, kOmitEmpty, 0},  // audiences
-    {21249, 4, 1, kOmitEmpty, 0},  // authenticated
-    {2888, 0, 3, kOmitEmpty, 0},  // error
-    {3812, 510, 2, kOmitEmpty, 0},  // user
-    {21290, 509, 4, kOmitEmpty, 0},  // extra
-    {21296, 33, 3, kOmitEmpty, 0},  // groups
-    {14, 0, 2, kOmitEmpty, 0},  // uid
-    {21303, 0, 1, kOmitEmpty, 0},  // username
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0},  // metadata
-    {1852, 519, 2, 0, 0},  // spec
-    {1980, 520, 3, kOmitEmpty, 0},  // status
-    {21290, 509, 5, kOmitEmpty, 0},  // extra
-    {21296, 33, 4, kOmitEmpty, 0},  // groups
-    {21390, 518, 2, kOmitEmpty | kPointer, 0},  // nonResourceAttributes
-    {21412, 517, 1, kOmitEmpty | kPointer, 0},  // resourceAttributes
-    {14, 0, 6, kOmitEmpty, 0},  // uid
-    {3812, 0, 3, kOmitEmpty, 0},  // user
-    {21467, 515, 8, kOmitEmpty | kPointer, 0},  // fieldSelector
-    {4385, 0, 3, kOmitEmpty, 0},  // group
-    {7358, 516, 9, kOmitEmpty | kPointer, 0},  // labelSelector
-    {108, 0, 7, kOmitEmpty, 0},  // name
-    {1218, 0, 1, kOmitEmpty, 0},  // namespace
-    {6987, 0, 5, kOmitEmpty, 0},  // resource
-    {1387, 0, 6, kOmitEmpty, 0},  // subresource
-    {21481, 0, 2, kOmitEmpty, 0},  // verb
-    {21486, 0, 4, kOmitEmpty, 0},  // version
-    {21535, 0, 1, kOmitEmpty, 0},  // rawSelector
-    {21547, 514, 2, kOmitEmpty, 0},  // requirements
-    {2220, 0, 1, 0, 0},  // key
-    {5084, 0, 2, 0, 0},  // operator
-    {5093, 33, 3, kOmitEmpty, 0},  // values
-    {21535, 0, 1, kOmitEmpty, 0},  // rawSelector
-    {21547, 97, 2, kOmitEmpty, 0},  // requirements
-    {3635, 0, 1, kOmitEmpty, 0},  // path
-    {21481, 0, 2, kOmitEmpty, 0},  // verb
-    {21716, 4, 1, 0, 0},  // allowed
-    {21724, 4, 4, kOmitEmpty, 0},  // denied
-    {21731, 0, 3, kOmitEmpty, 0},  // evaluationError
-    {1695, 0, 2, kOmitEmpty, 0},  // reason
-    {1017, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {21762, 1, 6, kOmitEmpty, 0},  // code
-    {21767, 525, 5, kOmitEmpty | kPointer, 0},  // details
-    {1054, 0, 0, kOmitEmpty, 0},  // kind
-    {1687, 0, 3, kOmitEmpty, 0},  // message
-    {1059, 522, 1, kOmitEmpty, 0},  // metadata
-    {1695, 0, 4, kOmitEmpty, 0},  // reason
-    {1980, 0, 2, kOmitEmpty, 0},  // status
-    {21792, 0, 3, kOmitEmpty, 0},  // continue
-    {21801, 1, 4, kOmitEmpty | kPointer, 0},  // remainingItemCount
-    {1244, 0, 2, kOmitEmpty, 0},  // resourceVersion
-    {1260, 0, 1, kOmitEmpty, 0},  // selfLink
-    {21842, 524, 4, kOmitEmpty, 0},  // causes
-    {4385, 0, 2, kOmitEmpty, 0},  // group
-    {1054, 0, 3, kOmitEmpty, 0},  // kind
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {21849, 1, 5, kOmitEmpty, 0},  // retryAfterSeconds
-    {14, 0, 6, kOmitEmpty, 0},  // uid
-    {21887, 0, 3, kOmitEmpty, 0},  // field
-    {1687, 0, 2, kOmitEmpty, 0},  // message
-    {1695, 0, 1, kOmitEmpty, 0},  // reason
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1028, 13, 3, kOmitEmpty, 0, 0},  // binaryData
+    {1039, 3, 2, kOmitEmpty, 0, 0},  // data
+    {1044, 4, 4, kOmitEmpty | kPointer, 0, 0},  // immutable
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1087, 3, 12, kOmitEmpty, 0, 0},  // annotations
+    {1099, 2, 8, kOmitEmpty | kOmitZero, 0, 0},  // creationTimestamp
+    {1117, 1, 10, kOmitEmpty | kPointer, 0, 1144},  // deletionGracePeriodSeconds
+    {1150, 2, 9, kOmitEmpty | kPointer, 0, 0},  // deletionTimestamp
+    {1168, 7, 14, kOmitEmpty | kPatchMerge, 0, 0},  // finalizers
+    {1179, 0, 2, kOmitEmpty, 0, 0},  // generateName
+    {1192, 1, 7, kOmitEmpty, 0, 1144},  // generation
+    {1203, 3, 11, kOmitEmpty, 0, 0},  // labels
+    {1210, 10, 17, kOmitEmpty, 0, 0},  // managedFields
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {1224, 0, 3, kOmitEmpty, 0, 0},  // namespace
+    {1234, 6, 13, kOmitEmpty | kPatchMerge, 14, 0},  // ownerReferences
+    {1250, 0, 6, kOmitEmpty, 0, 0},  // resourceVersion
+    {1266, 0, 4, kOmitEmpty, 0, 0},  // selfLink
+    {14, 0, 5, kOmitEmpty, 0, 1275},  // uid
+    {1017, 0, 5, 0, 0, 0},  // apiVersion
+    {1308, 4, 7, kOmitEmpty | kPointer, 0, 0},  // blockOwnerDeletion
+    {1327, 4, 6, kOmitEmpty | kPointer, 0, 0},  // controller
+    {1054, 0, 1, 0, 0, 0},  // kind
+    {108, 0, 3, 0, 0, 0},  // name
+    {14, 0, 4, 0, 0, 1275},  // uid
+    {1017, 0, 3, kOmitEmpty, 0, 0},  // apiVersion
+    {1365, 0, 6, kOmitEmpty, 0, 0},  // fieldsType
+    {1376, 8, 7, kOmitEmpty | kPointer, 0, 0},  // fieldsV1
+    {1385, 0, 1, kOmitEmpty, 0, 0},  // manager
+    {1393, 0, 2, kOmitEmpty, 0, 1403},  // operation
+    {1433, 0, 8, kOmitEmpty, 0, 0},  // subresource
+    {1445, 2, 4, kOmitEmpty | kPointer, 0, 0},  // time
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1468, 21, 2, kOmitEmpty, 0, 0},  // subsets
+    {1499, 17, 1, kOmitEmpty, 0, 0},  // addresses
+    {1509, 17, 2, kOmitEmpty, 0, 0},  // notReadyAddresses
+    {1527, 19, 3, kOmitEmpty, 0, 0},  // ports
+    {1557, 0, 3, kOmitEmpty, 0, 0},  // hostname
+    {161, 0, 1, 0, 0, 0},  // ip
+    {1566, 0, 4, kOmitEmpty | kPointer, 0, 0},  // nodeName
+    {1575, 15, 2, kOmitEmpty | kPointer, 0, 0},  // targetRef
+    {1017, 0, 5, kOmitEmpty, 0, 0},  // apiVersion
+    {1609, 0, 7, kOmitEmpty, 0, 0},  // fieldPath
+    {1054, 0, 1, kOmitEmpty, 0, 0},  // kind
+    {108, 0, 3, kOmitEmpty, 0, 0},  // name
+    {1224, 0, 2, kOmitEmpty, 0, 0},  // namespace
+    {1250, 0, 6, kOmitEmpty, 0, 0},  // resourceVersion
+    {14, 0, 4, kOmitEmpty, 0, 1275},  // uid
+    {1640, 0, 4, kOmitEmpty | kPointer, 0, 0},  // appProtocol
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {268, 1, 2, 0, 0, 0},  // port
+    {127, 0, 3, kOmitEmpty, 0, 1652},  // protocol
+    {1678, 0, 12, kOmitEmpty, 0, 0},  // action
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1685, 1, 8, kOmitEmpty, 0, 0},  // count
+    {1691, 24, 10, kOmitEmpty, 0, 0},  // eventTime
+    {1701, 2, 6, kOmitEmpty, 0, 0},  // firstTimestamp
+    {1716, 15, 2, 0, 0, 0},  // involvedObject
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1731, 2, 7, kOmitEmpty, 0, 0},  // lastTimestamp
+    {1745, 0, 4, kOmitEmpty, 0, 0},  // message
+    {1059, 11, 1, 0, 0, 0},  // metadata
+    {1753, 0, 3, kOmitEmpty, 0, 0},  // reason
+    {1760, 15, 13, kOmitEmpty | kPointer, 0, 0},  // related
+    {1768, 0, 14, 0, 0, 0},  // reportingComponent
+    {1787, 0, 15, 0, 0, 0},  // reportingInstance
+    {1805, 25, 11, kOmitEmpty | kPointer, 0, 0},  // series
+    {1812, 23, 5, kOmitEmpty, 0, 0},  // source
+    {55, 0, 9, kOmitEmpty, 0, 0},  // type
+    {1839, 0, 1, kOmitEmpty, 0, 0},  // component
+    {1849, 0, 2, kOmitEmpty, 0, 0},  // host
+    {1685, 1, 1, kOmitEmpty, 0, 0},  // count
+    {1874, 24, 2, kOmitEmpty, 0, 0},  // lastObservedTime
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 31, 2, kOmitEmpty, 0, 0},  // spec
+    {1938, 30, 1, 0, 0, 0},  // limits
+    {1968, 28, 4, kOmitEmpty, 0, 1976},  // default
+    {1992, 28, 5, kOmitEmpty, 0, 1976},  // defaultRequest
+    {2007, 28, 2, kOmitEmpty, 0, 1976},  // max
+    {2011, 28, 6, kOmitEmpty, 0, 1976},  // maxLimitRequestRatio
+    {2032, 28, 3, kOmitEmpty, 0, 1976},  // min
+    {55, 0, 1, 0, 0, 2036},  // type
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 34, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 37, 3, kOmitEmpty, 0, 0},  // status
+    {1168, 33, 1, kOmitEmpty, 0, 2096},  // finalizers
+    {2139, 36, 2, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {2150, 0, 1, kOmitEmpty, 0, 2156},  // phase
+    {2201, 2, 4, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1745, 0, 6, kOmitEmpty, 0, 0},  // message
+    {1753, 0, 5, kOmitEmpty, 0, 0},  // reason
+    {2067, 0, 2, 0, 0, 2220},  // status
+    {55, 0, 1, 0, 0, 2239},  // type
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 43, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 61, 3, kOmitEmpty, 0, 0},  // status
+    {2295, 42, 6, kOmitEmpty | kPointer, 0, 0},  // configSource
+    {2308, 0, 2, kOmitEmpty, 0, 0},  // externalID
+    {2319, 0, 1, kOmitEmpty, 0, 0},  // podCIDR
+    {2327, 7, 7, kOmitEmpty | kPatchMerge, 0, 0},  // podCIDRs
+    {2336, 0, 3, kOmitEmpty, 0, 0},  // providerID
+    {2347, 40, 5, kOmitEmpty, 0, 0},  // taints
+    {2354, 4, 4, kOmitEmpty, 0, 0},  // unschedulable
+    {2382, 0, 3, 0, 0, 2389},  // effect
+    {2404, 0, 1, 0, 0, 0},  // key
+    {2408, 2, 4, kOmitEmpty | kPointer, 0, 0},  // timeAdded
+    {2418, 0, 2, kOmitEmpty, 0, 0},  // value
+    {2449, 41, 2, kOmitEmpty | kPointer, 0, 0},  // configMap
+    {2493, 0, 5, 0, 0, 0},  // kubeletConfigKey
+    {108, 0, 2, 0, 0, 0},  // name
+    {1224, 0, 1, 0, 0, 0},  // namespace
+    {1250, 0, 4, kOmitEmpty, 0, 0},  // resourceVersion
+    {14, 0, 3, kOmitEmpty, 0, 1275},  // uid
+    {1499, 47, 5, kOmitEmpty | kPatchMerge, 55, 0},  // addresses
+    {2529, 28, 2, kOmitEmpty, 0, 1976},  // allocatable
+    {2541, 28, 1, kOmitEmpty, 0, 1976},  // capacity
+    {2139, 45, 4, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {2550, 56, 11, kOmitEmpty | kPointer, 0, 0},  // config
+    {2557, 49, 6, kOmitEmpty, 0, 0},  // daemonEndpoints
+    {2573, 60, 13, kOmitEmpty | kPointer, 0, 0},  // features
+    {2582, 53, 8, kOmitEmpty, 0, 0},  // images
+    {2589, 51, 7, kOmitEmpty, 0, 0},  // nodeInfo
+    {2150, 0, 3, kOmitEmpty, 0, 2598},  // phase
+    {2611, 59, 12, kOmitEmpty, 0, 0},  // runtimeHandlers
+    {2627, 55, 10, kOmitEmpty, 0, 0},  // volumesAttached
+    {2643, 33, 9, kOmitEmpty, 0, 2656},  // volumesInUse
+    {2700, 2, 3, kOmitEmpty, 0, 0},  // lastHeartbeatTime
+    {2201, 2, 4, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1745, 0, 6, kOmitEmpty, 0, 0},  // message
+    {1753, 0, 5, kOmitEmpty, 0, 0},  // reason
+    {2067, 0, 2, 0, 0, 2220},  // status
+    {55, 0, 1, 0, 0, 2718},  // type
+    {2759, 0, 2, 0, 0, 0},  // address
+    {55, 0, 1, 0, 0, 2767},  // type
+    {2814, 48, 1, kOmitEmpty, 0, 0},  // kubeletEndpoint
+    {2853, 1, 1, 0, 0, 0},  // Port
+    {2881, 0, 10, 0, 0, 0},  // architecture
+    {2894, 0, 3, 0, 0, 0},  // bootID
+    {2901, 0, 6, 0, 0, 0},  // containerRuntimeVersion
+    {2925, 0, 4, 0, 0, 0},  // kernelVersion
+    {2939, 0, 8, 0, 0, 0},  // kubeProxyVersion
+    {2956, 0, 7, 0, 0, 0},  // kubeletVersion
+    {2971, 0, 1, 0, 0, 0},  // machineID
+    {2981, 0, 9, 0, 0, 0},  // operatingSystem
+    {2997, 0, 5, 0, 0, 0},  // osImage
+    {3005, 50, 11, kOmitEmpty | kPointer, 0, 0},  // swap
+    {3010, 0, 2, 0, 0, 0},  // systemUUID
+    {2541, 1, 1, kOmitEmpty | kPointer, 0, 1144},  // capacity
+    {3067, 33, 1, 0, 0, 0},  // names
+    {3073, 1, 2, kOmitEmpty, 0, 1144},  // sizeBytes
+    {150, 0, 2, 0, 0, 0},  // devicePath
+    {108, 0, 1, 0, 0, 3106},  // name
+    {3151, 42, 2, kOmitEmpty | kPointer, 0, 0},  // active
+    {3158, 42, 1, kOmitEmpty | kPointer, 0, 0},  // assigned
+    {3167, 0, 4, kOmitEmpty, 0, 0},  // error
+    {3173, 42, 3, kOmitEmpty | kPointer, 0, 0},  // lastKnownGood
+    {2573, 57, 2, kOmitEmpty | kPointer, 0, 0},  // features
+    {108, 0, 1, 0, 0, 0},  // name
+    {3249, 4, 1, kOmitEmpty | kPointer, 0, 0},  // recursiveReadOnlyMounts
+    {3273, 4, 2, kOmitEmpty | kPointer, 0, 0},  // userNamespaces
+    {3309, 4, 1, kOmitEmpty | kPointer, 0, 0},  // supplementalGroupsPolicy
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 93, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 94, 3, kOmitEmpty, 0, 0},  // status
+    {0, 86, 2, 0, 0, 0},  // (inline)
+    {3388, 33, 3, kOmitEmpty, 0, 3400},  // accessModes
+    {2541, 28, 1, kOmitEmpty, 0, 1976},  // capacity
+    {3432, 15, 4, kOmitEmpty | kPointer, 0, 0},  // claimRef
+    {3441, 33, 7, kOmitEmpty, 0, 0},  // mountOptions
+    {3454, 92, 9, kOmitEmpty | kPointer, 0, 0},  // nodeAffinity
+    {3467, 0, 5, kOmitEmpty, 0, 3497},  // persistentVolumeReclaimPolicy
+    {3530, 0, 6, kOmitEmpty, 0, 0},  // storageClassName
+    {3547, 0, 10, kOmitEmpty | kPointer, 0, 0},  // volumeAttributesClassName
+    {3573, 0, 8, kOmitEmpty | kPointer, 0, 3584},  // volumeMode
+    {3639, 64, 2, kOmitEmpty | kPointer, 0, 0},  // awsElasticBlockStore
+    {3660, 79, 16, kOmitEmpty | kPointer, 0, 0},  // azureDisk
+    {3670, 76, 13, kOmitEmpty | kPointer, 0, 0},  // azureFile
+    {3680, 72, 9, kOmitEmpty | kPointer, 0, 0},  // cephfs
+    {3687, 71, 8, kOmitEmpty | kPointer, 0, 0},  // cinder
+    {3694, 85, 22, kOmitEmpty | kPointer, 0, 0},  // csi
+    {3698, 73, 10, kOmitEmpty | kPointer, 0, 0},  // fc
+    {3701, 75, 12, kOmitEmpty | kPointer, 0, 0},  // flexVolume
+    {3712, 74, 11, kOmitEmpty | kPointer, 0, 0},  // flocker
+    {3720, 63, 1, kOmitEmpty | kPointer, 0, 0},  // gcePersistentDisk
+    {3738, 66, 4, kOmitEmpty | kPointer, 0, 0},  // glusterfs
+    {3748, 65, 3, kOmitEmpty | kPointer, 0, 0},  // hostPath
+    {3757, 70, 7, kOmitEmpty | kPointer, 0, 0},  // iscsi
+    {3763, 83, 20, kOmitEmpty | kPointer, 0, 0},  // local
+    {3769, 67, 5, kOmitEmpty | kPointer, 0, 0},  // nfs
+    {3773, 80, 17, kOmitEmpty | kPointer, 0, 0},  // photonPersistentDisk
+    {3794, 81, 18, kOmitEmpty | kPointer, 0, 0},  // portworxVolume
+    {3809, 78, 15, kOmitEmpty | kPointer, 0, 0},  // quobyte
+    {3817, 69, 6, kOmitEmpty | kPointer, 0, 0},  // rbd
+    {3821, 82, 19, kOmitEmpty | kPointer, 0, 0},  // scaleIO
+    {3829, 84, 21, kOmitEmpty | kPointer, 0, 0},  // storageos
+    {3839, 77, 14, kOmitEmpty | kPointer, 0, 0},  // vsphereVolume
+    {3891, 0, 2, kOmitEmpty, 0, 0},  // fsType
+    {3898, 1, 3, kOmitEmpty, 0, 0},  // partition
+    {3908, 0, 1, 0, 0, 0},  // pdName
+    {3915, 4, 4, kOmitEmpty, 0, 0},  // readOnly
+    {3891, 0, 2, kOmitEmpty, 0, 0},  // fsType
+    {3898, 1, 3, kOmitEmpty, 0, 0},  // partition
+    {3915, 4, 4, kOmitEmpty, 0, 0},  // readOnly
+    {3965, 0, 1, 0, 0, 0},  // volumeID
+    {4003, 0, 1, 0, 0, 0},  // path
+    {55, 0, 2, kOmitEmpty | kPointer, 0, 4008},  // type
+    {4064, 0, 1, 0, 0, 0},  // endpoints
+    {4074, 0, 4, kOmitEmpty | kPointer, 0, 0},  // endpointsNamespace
+    {4003, 0, 2, 0, 0, 0},  // path
+    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {4003, 0, 2, 0, 0, 0},  // path
+    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {4117, 0, 1, 0, 0, 0},  // server
+    {3891, 0, 3, kOmitEmpty, 0, 0},  // fsType
+    {4158, 0, 2, 0, 0, 0},  // image
+    {4164, 0, 6, kOmitEmpty, 0, 0},  // keyring
+    {4172, 33, 1, 0, 0, 0},  // monitors
+    {4181, 0, 4, kOmitEmpty, 0, 0},  // pool
+    {3915, 4, 8, kOmitEmpty, 0, 0},  // readOnly
+    {4186, 68, 7, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {4196, 0, 5, kOmitEmpty, 0, 0},  // user
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {1224, 0, 2, kOmitEmpty, 0, 0},  // namespace
+    {4261, 4, 8, kOmitEmpty, 0, 0},  // chapAuthDiscovery
+    {4279, 4, 11, kOmitEmpty, 0, 0},  // chapAuthSession
+    {3891, 0, 5, kOmitEmpty, 0, 0},  // fsType
+    {4295, 0, 12, kOmitEmpty | kPointer, 0, 0},  // initiatorName
+    {4309, 0, 2, 0, 0, 0},  // iqn
+    {4313, 0, 4, kOmitEmpty, 0, 0},  // iscsiInterface
+    {4328, 1, 3, 0, 0, 0},  // lun
+    {4332, 33, 7, kOmitEmpty, 0, 0},  // portals
+    {3915, 4, 6, kOmitEmpty, 0, 0},  // readOnly
+    {4186, 68, 10, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {4340, 0, 1, 0, 0, 0},  // targetPortal
+    {3891, 0, 2, kOmitEmpty, 0, 0},  // fsType
+    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {4186, 68, 4, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {3965, 0, 1, 0, 0, 0},  // volumeID
+    {4172, 33, 1, 0, 0, 0},  // monitors
+    {4003, 0, 2, kOmitEmpty, 0, 0},  // path
+    {3915, 4, 6, kOmitEmpty, 0, 0},  // readOnly
+    {4427, 0, 4, kOmitEmpty, 0, 0},  // secretFile
+    {4186, 68, 5, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {4196, 0, 3, kOmitEmpty, 0, 0},  // user
+    {3891, 0, 3, kOmitEmpty, 0, 0},  // fsType
+    {4328, 1, 2, kOmitEmpty | kPointer, 0, 0},  // lun
+    {3915, 4, 4, kOmitEmpty, 0, 0},  // readOnly
+    {4461, 33, 1, kOmitEmpty, 0, 0},  // targetWWNs
+    {4472, 33, 5, kOmitEmpty, 0, 0},  // wwids
+    {4506, 0, 1, kOmitEmpty, 0, 0},  // datasetName
+    {4518, 0, 2, kOmitEmpty, 0, 0},  // datasetUUID
+    {4565, 0, 1, 0, 0, 0},  // driver
+    {3891, 0, 2, kOmitEmpty, 0, 0},  // fsType
+    {4572, 3, 5, kOmitEmpty, 0, 0},  // options
+    {3915, 4, 4, kOmitEmpty, 0, 0},  // readOnly
+    {4186, 68, 3, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {4620, 0, 1, 0, 0, 0},  // secretName
+    {4631, 0, 4, kPointer, 0, 0},  // secretNamespace
+    {4647, 0, 2, 0, 0, 0},  // shareName
+    {3891, 0, 2, kOmitEmpty, 0, 0},  // fsType
+    {4696, 0, 4, kOmitEmpty, 0, 0},  // storagePolicyID
+    {4712, 0, 3, kOmitEmpty, 0, 0},  // storagePolicyName
+    {4730, 0, 1, 0, 0, 0},  // volumePath
+    {4769, 0, 5, kOmitEmpty, 0, 0},  // group
+    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {4775, 0, 1, 0, 0, 0},  // registry
+    {4784, 0, 6, kOmitEmpty, 0, 0},  // tenant
+    {4196, 0, 4, kOmitEmpty, 0, 0},  // user
+    {4791, 0, 2, 0, 0, 0},  // volume
+    {4828, 0, 3, kOmitEmpty | kPointer, 0, 4840},  // cachingMode
+    {4868, 0, 1, 0, 0, 0},  // diskName
+    {4877, 0, 2, 0, 0, 0},  // diskURI
+    {3891, 0, 4, kOmitEmpty | kPointer, 0, 0},  // fsType
+    {1054, 0, 6, kOmitEmpty | kPointer, 0, 4885},  // kind
+    {3915, 4, 5, kOmitEmpty | kPointer, 0, 0},  // readOnly
+    {3891, 0, 2, kOmitEmpty, 0, 0},  // fsType
+    {4947, 0, 1, 0, 0, 0},  // pdID
+    {3891, 0, 2, kOmitEmpty, 0, 0},  // fsType
+    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {3965, 0, 1, 0, 0, 0},  // volumeID
+    {3891, 0, 9, kOmitEmpty, 0, 0},  // fsType
+    {5019, 0, 1, 0, 0, 0},  // gateway
+    {5027, 0, 5, kOmitEmpty, 0, 0},  // protectionDomain
+    {3915, 4, 10, kOmitEmpty, 0, 0},  // readOnly
+    {4186, 68, 3, kPointer, 0, 0},  // secretRef
+    {5044, 4, 4, kOmitEmpty, 0, 0},  // sslEnabled
+    {5055, 0, 7, kOmitEmpty, 0, 0},  // storageMode
+    {5067, 0, 6, kOmitEmpty, 0, 0},  // storagePool
+    {5079, 0, 2, 0, 0, 0},  // system
+    {5086, 0, 8, kOmitEmpty, 0, 0},  // volumeName
+    {3891, 0, 2, kOmitEmpty | kPointer, 0, 0},  // fsType
+    {4003, 0, 1, 0, 0, 0},  // path
+    {3891, 0, 3, kOmitEmpty, 0, 0},  // fsType
+    {3915, 4, 4, kOmitEmpty, 0, 0},  // readOnly
+    {4186, 15, 5, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {5086, 0, 1, kOmitEmpty, 0, 0},  // volumeName
+    {5163, 0, 2, kOmitEmpty, 0, 0},  // volumeNamespace
+    {5213, 68, 9, kOmitEmpty | kPointer, 0, 0},  // controllerExpandSecretRef
+    {5239, 68, 6, kOmitEmpty | kPointer, 0, 0},  // controllerPublishSecretRef
+    {4565, 0, 1, 0, 0, 0},  // driver
+    {3891, 0, 4, kOmitEmpty, 0, 0},  // fsType
+    {5266, 68, 10, kOmitEmpty | kPointer, 0, 0},  // nodeExpandSecretRef
+    {5286, 68, 8, kOmitEmpty | kPointer, 0, 0},  // nodePublishSecretRef
+    {5307, 68, 7, kOmitEmpty | kPointer, 0, 0},  // nodeStageSecretRef
+    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {5326, 3, 5, kOmitEmpty, 0, 0},  // volumeAttributes
+    {5343, 0, 2, 0, 0, 0},  // volumeHandle
+    {5383, 91, 1, kOmitEmpty | kPointer, 0, 0},  // required
+    {5413, 90, 1, 0, 0, 0},  // nodeSelectorTerms
+    {5456, 88, 1, kOmitEmpty, 0, 0},  // matchExpressions
+    {5473, 88, 2, kOmitEmpty, 0, 0},  // matchFields
+    {2404, 0, 1, 0, 0, 0},  // key
+    {5517, 0, 2, 0, 0, 5526},  // operator
+    {5550, 33, 3, kOmitEmpty, 0, 0},  // values
+    {5588, 2, 4, kOmitEmpty | kPointer, 0, 0},  // lastPhaseTransitionTime
+    {1745, 0, 2, kOmitEmpty, 0, 0},  // message
+    {2150, 0, 1, kOmitEmpty, 0, 5612},  // phase
+    {1753, 0, 3, kOmitEmpty, 0, 0},  // reason
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 102, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 106, 3, kOmitEmpty, 0, 0},  // status
+    {3388, 33, 1, kOmitEmpty, 0, 3400},  // accessModes
+    {5701, 100, 7, kOmitEmpty | kPointer, 0, 0},  // dataSource
+    {5712, 101, 8, kOmitEmpty | kPointer, 0, 0},  // dataSourceRef
+    {5726, 99, 2, kOmitEmpty, 0, 0},  // resources
+    {5736, 98, 4, kOmitEmpty | kPointer, 0, 0},  // selector
+    {3530, 0, 5, kOmitEmpty | kPointer, 0, 0},  // storageClassName
+    {3547, 0, 9, kOmitEmpty | kPointer, 0, 0},  // volumeAttributesClassName
+    {3573, 0, 6, kOmitEmpty | kPointer, 0, 3584},  // volumeMode
+    {5086, 0, 3, kOmitEmpty, 0, 0},  // volumeName
+    {5456, 97, 2, kOmitEmpty, 0, 0},  // matchExpressions
+    {5767, 3, 1, kOmitEmpty, 0, 0},  // matchLabels
+    {2404, 0, 1, 0, 0, 0},  // key
+    {5517, 0, 2, 0, 0, 5812},  // operator
+    {5550, 33, 3, kOmitEmpty, 0, 0},  // values
+    {1938, 28, 1, kOmitEmpty, 0, 1976},  // limits
+    {5872, 28, 2, kOmitEmpty, 0, 1976},  // requests
+    {5915, 0, 1, kPointer, 0, 0},  // apiGroup
+    {1054, 0, 2, 0, 0, 0},  // kind
+    {108, 0, 3, 0, 0, 0},  // name
+    {5915, 0, 1, kPointer, 0, 0},  // apiGroup
+    {1054, 0, 2, 0, 0, 0},  // kind
+    {108, 0, 3, 0, 0, 0},  // name
+    {1224, 0, 4, kOmitEmpty | kPointer, 0, 0},  // namespace
+    {3388, 33, 2, kOmitEmpty, 0, 3400},  // accessModes
+    {5989, 3, 7, kOmitEmpty, 0, 6015},  // allocatedResourceStatuses
+    {6058, 28, 5, kOmitEmpty, 0, 1976},  // allocatedResources
+    {2541, 28, 3, kOmitEmpty, 0, 1976},  // capacity
+    {2139, 104, 4, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {6077, 0, 8, kOmitEmpty | kPointer, 0, 0},  // currentVolumeAttributesClassName
+    {6110, 105, 9, kOmitEmpty | kPointer, 0, 0},  // modifyVolumeStatus
+    {2150, 0, 1, kOmitEmpty, 0, 6129},  // phase
+    {6198, 2, 3, kOmitEmpty, 0, 0},  // lastProbeTime
+    {2201, 2, 4, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1745, 0, 6, kOmitEmpty, 0, 0},  // message
+    {1753, 0, 5, kOmitEmpty, 0, 0},  // reason
+    {2067, 0, 2, 0, 0, 2220},  // status
+    {55, 0, 1, 0, 0, 6212},  // type
+    {2067, 0, 2, 0, 0, 6277},  // status
+    {6320, 0, 1, kOmitEmpty, 0, 0},  // targetVolumeAttributesClassName
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 233, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 259, 3, kOmitEmpty, 0, 0},  // status
+    {6380, 1, 5, kOmitEmpty | kPointer, 0, 1144},  // activeDeadlineSeconds
+    {6402, 216, 18, kOmitEmpty | kPointer, 0, 0},  // affinity
+    {6411, 4, 21, kOmitEmpty | kPointer, 0, 0},  // automountServiceAccountToken
+    {6440, 197, 2, kPatchMerge, 108, 0},  // containers
+    {6451, 223, 26, kOmitEmpty | kPointer, 0, 0},  // dnsConfig
+    {6461, 0, 6, kOmitEmpty, 0, 6471},  // dnsPolicy
+    {6484, 4, 30, kOmitEmpty | kPointer, 0, 0},  // enableServiceLinks
+    {6503, 200, 34, kOmitEmpty | kPatchMerge, 108, 0},  // ephemeralContainers
+    {6523, 220, 23, kOmitEmpty | kPatchMerge, 161, 0},  // hostAliases
+    {6535, 4, 13, kOmitEmpty, 0, 0},  // hostIPC
+    {6543, 4, 11, kOmitEmpty, 0, 0},  // hostNetwork
+    {6555, 4, 12, kOmitEmpty, 0, 0},  // hostPID
+    {6563, 4, 37, kOmitEmpty | kPointer, 0, 0},  // hostUsers
+    {1557, 0, 16, kOmitEmpty, 0, 0},  // hostname
+    {6573, 0, 41, kOmitEmpty | kPointer, 0, 0},  // hostnameOverride
+    {6590, 206, 15, kOmitEmpty | kPatchMerge, 108, 0},  // imagePullSecrets
+    {6607, 197, 20, kOmitEmpty | kPatchMerge, 108, 0},  // initContainers
+    {1566, 0, 10, kOmitEmpty, 0, 0},  // nodeName
+    {6622, 201, 7, kOmitEmpty, 0, 0},  // nodeSelector
+    {6635, 228, 36, kOmitEmpty | kPointer, 0, 0},  // os
+    {6638, 28, 32, kOmitEmpty, 0, 1976},  // overhead
+    {6647, 0, 31, kOmitEmpty | kPointer, 0, 6664},  // preemptionPolicy
+    {6684, 1, 25, kOmitEmpty | kPointer, 0, 0},  // priority
+    {6693, 0, 24, kOmitEmpty, 0, 0},  // priorityClassName
+    {6711, 225, 28, kOmitEmpty, 0, 0},  // readinessGates
+    {6726, 232, 39, kOmitEmpty | kPatchMerge | kPatchRetainKeys, 108, 0},  // resourceClaims
+    {5726, 167, 40, kOmitEmpty | kPointer, 0, 0},  // resources
+    {6741, 0, 3, kOmitEmpty, 0, 6755},  // restartPolicy
+    {6772, 0, 29, kOmitEmpty | kPointer, 0, 0},  // runtimeClassName
+    {6789, 0, 19, kOmitEmpty, 0, 0},  // schedulerName
+    {6803, 230, 38, kOmitEmpty | kPatchMerge, 108, 0},  // schedulingGates
+    {6819, 205, 14, kOmitEmpty | kPointer, 0, 0},  // securityContext
+    {6835, 0, 9, kOmitEmpty, 0, 0},  // serviceAccount
+    {6850, 0, 8, kOmitEmpty, 0, 0},  // serviceAccountName
+    {6869, 4, 35, kOmitEmpty | kPointer, 0, 0},  // setHostnameAsFQDN
+    {6887, 4, 27, kOmitEmpty | kPointer, 0, 0},  // shareProcessNamespace
+    {6909, 0, 17, kOmitEmpty, 0, 0},  // subdomain
+    {6919, 1, 4, kOmitEmpty | kPointer, 0, 1144},  // terminationGracePeriodSeconds
+    {6949, 218, 22, kOmitEmpty, 0, 0},  // tolerations
+    {6961, 227, 33, kOmitEmpty | kPatchMerge, 164, 0},  // topologySpreadConstraints
+    {6987, 148, 1, kOmitEmpty | kPatchMerge | kPatchRetainKeys, 108, 0},  // volumes
+    {0, 146, 2, 0, 0, 0},  // (inline)
+    {108, 0, 1, 0, 0, 0},  // name
+    {3639, 64, 4, kOmitEmpty | kPointer, 0, 0},  // awsElasticBlockStore
+    {3660, 79, 22, kOmitEmpty | kPointer, 0, 0},  // azureDisk
+    {3670, 126, 18, kOmitEmpty | kPointer, 0, 0},  // azureFile
+    {3680, 120, 14, kOmitEmpty | kPointer, 0, 0},  // cephfs
+    {3687, 119, 13, kOmitEmpty | kPointer, 0, 0},  // cinder
+    {2449, 128, 19, kOmitEmpty | kPointer, 0, 0},  // configMap
+    {3694, 142, 28, kOmitEmpty | kPointer, 0, 0},  // csi
+    {7031, 125, 16, kOmitEmpty | kPointer, 0, 0},  // downwardAPI
+    {7043, 108, 2, kOmitEmpty | kPointer, 0, 0},  // emptyDir
+    {7052, 144, 29, kOmitEmpty | kPointer, 0, 0},  // ephemeral
+    {3698, 73, 17, kOmitEmpty | kPointer, 0, 0},  // fc
+    {3701, 118, 12, kOmitEmpty | kPointer, 0, 0},  // flexVolume
+    {3712, 74, 15, kOmitEmpty | kPointer, 0, 0},  // flocker
+    {3720, 63, 3, kOmitEmpty | kPointer, 0, 0},  // gcePersistentDisk
+    {7062, 109, 5, kOmitEmpty | kPointer, 0, 0},  // gitRepo
+    {3738, 115, 9, kOmitEmpty | kPointer, 0, 0},  // glusterfs
+    {3748, 65, 1, kOmitEmpty | kPointer, 0, 0},  // hostPath
+    {4158, 145, 30, kOmitEmpty | kPointer, 0, 0},  // image
+    {3757, 114, 8, kOmitEmpty | kPointer, 0, 0},  // iscsi
+    {3769, 67, 7, kOmitEmpty | kPointer, 0, 0},  // nfs
+    {7070, 116, 10, kOmitEmpty | kPointer, 0, 0},  // persistentVolumeClaim
+    {3773, 80, 23, kOmitEmpty | kPointer, 0, 0},  // photonPersistentDisk
+    {3794, 81, 24, kOmitEmpty | kPointer, 0, 0},  // portworxVolume
+    {7092, 139, 26, kOmitEmpty | kPointer, 0, 0},  // projected
+    {3809, 78, 21, kOmitEmpty | kPointer, 0, 0},  // quobyte
+    {3817, 117, 11, kOmitEmpty | kPointer, 0, 0},  // rbd
+    {3821, 140, 25, kOmitEmpty | kPointer, 0, 0},  // scaleIO
+    {7102, 112, 6, kOmitEmpty | kPointer, 0, 0},  // secret
+    {3829, 141, 27, kOmitEmpty | kPointer, 0, 0},  // storageos
+    {3839, 77, 20, kOmitEmpty | kPointer, 0, 0},  // vsphereVolume
+    {7138, 0, 1, kOmitEmpty, 0, 7145},  // medium
+    {7162, 27, 2, kOmitEmpty | kPointer, 0, 0},  // sizeLimit
+    {7200, 0, 3, kOmitEmpty, 0, 0},  // directory
+    {7210, 0, 1, 0, 0, 0},  // repository
+    {7221, 0, 2, kOmitEmpty, 0, 0},  // revision
+    {7257, 1, 3, kOmitEmpty | kPointer, 0, 0},  // defaultMode
+    {7269, 111, 2, kOmitEmpty, 0, 0},  // items
+    {7275, 4, 4, kOmitEmpty | kPointer, 0, 0},  // optional
+    {4620, 0, 1, kOmitEmpty, 0, 0},  // secretName
+    {2404, 0, 1, 0, 0, 0},  // key
+    {7302, 1, 3, kOmitEmpty | kPointer, 0, 0},  // mode
+    {4003, 0, 2, 0, 0, 0},  // path
+    {4261, 4, 8, kOmitEmpty, 0, 0},  // chapAuthDiscovery
+    {4279, 4, 11, kOmitEmpty, 0, 0},  // chapAuthSession
+    {3891, 0, 5, kOmitEmpty, 0, 0},  // fsType
+    {4295, 0, 12, kOmitEmpty | kPointer, 0, 0},  // initiatorName
+    {4309, 0, 2, 0, 0, 0},  // iqn
+    {4313, 0, 4, kOmitEmpty, 0, 0},  // iscsiInterface
+    {4328, 1, 3, 0, 0, 0},  // lun
+    {4332, 33, 7, kOmitEmpty, 0, 0},  // portals
+    {3915, 4, 6, kOmitEmpty, 0, 0},  // readOnly
+    {4186, 113, 10, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {4340, 0, 1, 0, 0, 0},  // targetPortal
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {4064, 0, 1, 0, 0, 0},  // endpoints
+    {4003, 0, 2, 0, 0, 0},  // path
+    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {7434, 0, 1, 0, 0, 0},  // claimName
+    {3915, 4, 2, kOmitEmpty, 0, 0},  // readOnly
+    {3891, 0, 3, kOmitEmpty, 0, 0},  // fsType
+    {4158, 0, 2, 0, 0, 0},  // image
+    {4164, 0, 6, kOmitEmpty, 0, 0},  // keyring
+    {4172, 33, 1, 0, 0, 0},  // monitors
+    {4181, 0, 4, kOmitEmpty, 0, 0},  // pool
+    {3915, 4, 8, kOmitEmpty, 0, 0},  // readOnly
+    {4186, 113, 7, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {4196, 0, 5, kOmitEmpty, 0, 0},  // user
+    {4565, 0, 1, 0, 0, 0},  // driver
+    {3891, 0, 2, kOmitEmpty, 0, 0},  // fsType
+    {4572, 3, 5, kOmitEmpty, 0, 0},  // options
+    {3915, 4, 4, kOmitEmpty, 0, 0},  // readOnly
+    {4186, 113, 3, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {3891, 0, 2, kOmitEmpty, 0, 0},  // fsType
+    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {4186, 113, 4, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {3965, 0, 1, 0, 0, 0},  // volumeID
+    {4172, 33, 1, 0, 0, 0},  // monitors
+    {4003, 0, 2, kOmitEmpty, 0, 0},  // path
+    {3915, 4, 6, kOmitEmpty, 0, 0},  // readOnly
+    {4427, 0, 4, kOmitEmpty, 0, 0},  // secretFile
+    {4186, 113, 5, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {4196, 0, 3, kOmitEmpty, 0, 0},  // user
+    {7257, 1, 2, kOmitEmpty | kPointer, 0, 0},  // defaultMode
+    {7269, 124, 1, kOmitEmpty, 0, 0},  // items
+    {7609, 121, 2, kOmitEmpty | kPointer, 0, 0},  // fieldRef
+    {7302, 1, 4, kOmitEmpty | kPointer, 0, 0},  // mode
+    {4003, 0, 1, 0, 0, 0},  // path
+    {7618, 122, 3, kOmitEmpty | kPointer, 0, 0},  // resourceFieldRef
+    {1017, 0, 1, kOmitEmpty, 0, 0},  // apiVersion
+    {1609, 0, 2, 0, 0, 0},  // fieldPath
+    {7693, 0, 1, kOmitEmpty, 0, 0},  // containerName
+    {7707, 27, 3, kOmitEmpty, 0, 0},  // divisor
+    {7715, 0, 2, 0, 0, 0},  // resource
+    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {4620, 0, 1, 0, 0, 0},  // secretName
+    {4647, 0, 2, 0, 0, 0},  // shareName
+    {0, 127, 1, 0, 0, 0},  // (inline)
+    {7257, 1, 3, kOmitEmpty | kPointer, 0, 0},  // defaultMode
+    {7269, 111, 2, kOmitEmpty, 0, 0},  // items
+    {7275, 4, 4, kOmitEmpty | kPointer, 0, 0},  // optional
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {7257, 1, 2, kOmitEmpty | kPointer, 0, 0},  // defaultMode
+    {7814, 138, 1, 0, 0, 0},  // sources
+    {7847, 135, 5, kOmitEmpty | kPointer, 0, 0},  // clusterTrustBundle
+    {2449, 133, 3, kOmitEmpty | kPointer, 0, 0},  // configMap
+    {7031, 131, 2, kOmitEmpty | kPointer, 0, 0},  // downwardAPI
+    {7866, 136, 6, kOmitEmpty | kPointer, 0, 0},  // podCertificate
+    {7102, 130, 1, kOmitEmpty | kPointer, 0, 0},  // secret
+    {7881, 134, 4, kOmitEmpty | kPointer, 0, 0},  // serviceAccountToken
+    {0, 129, 1, 0, 0, 0},  // (inline)
+    {7269, 111, 2, kOmitEmpty, 0, 0},  // items
+    {7275, 4, 4, kOmitEmpty | kPointer, 0, 0},  // optional
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {7269, 124, 1, kOmitEmpty, 0, 0},  // items
+    {0, 132, 1, 0, 0, 0},  // (inline)
+    {7269, 111, 2, kOmitEmpty, 0, 0},  // items
+    {7275, 4, 4, kOmitEmpty | kPointer, 0, 0},  // optional
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {8022, 0, 1, kOmitEmpty, 0, 0},  // audience
+    {8031, 1, 2, kOmitEmpty | kPointer, 0, 1144},  // expirationSeconds
+    {4003, 0, 3, 0, 0, 0},  // path
+    {8086, 98, 3, kOmitEmpty | kPointer, 0, 0},  // labelSelector
+    {108, 0, 1, kOmitEmpty | kPointer, 0, 0},  // name
+    {7275, 4, 5, kOmitEmpty | kPointer, 0, 0},  // optional
+    {4003, 0, 4, 0, 0, 0},  // path
+    {8100, 0, 2, kOmitEmpty | kPointer, 0, 0},  // signerName
+    {8144, 0, 6, kOmitEmpty, 0, 0},  // certificateChainPath
+    {8165, 0, 4, kOmitEmpty, 0, 0},  // credentialBundlePath
+    {8186, 0, 5, kOmitEmpty, 0, 0},  // keyPath
+    {8194, 0, 2, kOmitEmpty, 0, 0},  // keyType
+    {8202, 1, 3, kOmitEmpty | kPointer, 0, 0},  // maxExpirationSeconds
+    {8100, 0, 1, kOmitEmpty, 0, 0},  // signerName
+    {3891, 0, 9, kOmitEmpty, 0, 0},  // fsType
+    {5019, 0, 1, 0, 0, 0},  // gateway
+    {5027, 0, 5, kOmitEmpty, 0, 0},  // protectionDomain
+    {3915, 4, 10, kOmitEmpty, 0, 0},  // readOnly
+    {4186, 113, 3, kPointer, 0, 0},  // secretRef
+    {5044, 4, 4, kOmitEmpty, 0, 0},  // sslEnabled
+    {5055, 0, 7, kOmitEmpty, 0, 0},  // storageMode
+    {5067, 0, 6, kOmitEmpty, 0, 0},  // storagePool
+    {5079, 0, 2, 0, 0, 0},  // system
+    {5086, 0, 8, kOmitEmpty, 0, 0},  // volumeName
+    {3891, 0, 3, kOmitEmpty, 0, 0},  // fsType
+    {3915, 4, 4, kOmitEmpty, 0, 0},  // readOnly
+    {4186, 113, 5, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {5086, 0, 1, kOmitEmpty, 0, 0},  // volumeName
+    {5163, 0, 2, kOmitEmpty, 0, 0},  // volumeNamespace
+    {4565, 0, 1, 0, 0, 0},  // driver
+    {3891, 0, 3, kOmitEmpty | kPointer, 0, 0},  // fsType
+    {5286, 113, 5, kOmitEmpty | kPointer, 0, 0},  // nodePublishSecretRef
+    {3915, 4, 2, kOmitEmpty | kPointer, 0, 0},  // readOnly
+    {5326, 3, 4, kOmitEmpty, 0, 0},  // volumeAttributes
+    {8335, 143, 1, kOmitEmpty | kPointer, 0, 0},  // volumeClaimTemplate
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 102, 2, 0, 0, 0},  // spec
+    {8419, 0, 2, kOmitEmpty, 0, 8430},  // pullPolicy
+    {8444, 0, 1, kOmitEmpty, 0, 0},  // reference
+    {8472, 33, 4, kOmitEmpty, 0, 0},  // args
+    {8477, 33, 3, kOmitEmpty, 0, 0},  // command
+    {8485, 164, 7, kOmitEmpty | kPatchMerge, 108, 0},  // env
+    {8489, 156, 19, kOmitEmpty, 0, 0},  // envFrom
+    {4158, 0, 2, kOmitEmpty, 0, 0},  // image
+    {8497, 0, 14, kOmitEmpty, 0, 8430},  // imagePullPolicy
+    {8513, 189, 12, kOmitEmpty | kPointer, 0, 0},  // lifecycle
+    {8523, 186, 10, kOmitEmpty | kPointer, 0, 0},  // livenessProbe
+    {108, 0, 1, 0, 0, 0},  // name
+    {1527, 150, 6, kOmitEmpty | kPatchMerge, 113, 0},  // ports
+    {8537, 186, 11, kOmitEmpty | kPointer, 0, 0},  // readinessProbe
+    {8552, 169, 23, kOmitEmpty, 0, 0},  // resizePolicy
+    {5726, 167, 8, kOmitEmpty, 0, 0},  // resources
+    {6741, 0, 24, kOmitEmpty | kPointer, 0, 8565},  // restartPolicy
+    {8591, 173, 25, kOmitEmpty, 0, 0},  // restartPolicyRules
+    {6819, 195, 15, kOmitEmpty | kPointer, 0, 0},  // securityContext
+    {8610, 186, 22, kOmitEmpty | kPointer, 0, 0},  // startupProbe
+    {8623, 4, 16, kOmitEmpty, 0, 0},  // stdin
+    {8629, 4, 17, kOmitEmpty, 0, 0},  // stdinOnce
+    {8639, 0, 13, kOmitEmpty, 0, 0},  // terminationMessagePath
+    {8662, 0, 20, kOmitEmpty, 0, 8687},  // terminationMessagePolicy
+    {8715, 4, 18, kOmitEmpty, 0, 0},  // tty
+    {8719, 177, 21, kOmitEmpty | kPatchMerge, 150, 0},  // volumeDevices
+    {8733, 175, 9, kOmitEmpty | kPatchMerge, 140, 0},  // volumeMounts
+    {8746, 0, 5, kOmitEmpty, 0, 0},  // workingDir
+    {113, 1, 3, 0, 0, 0},  // containerPort
+    {8779, 0, 5, kOmitEmpty, 0, 0},  // hostIP
+    {8786, 1, 2, kOmitEmpty, 0, 0},  // hostPort
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {127, 0, 4, kOmitEmpty, 0, 1652},  // protocol
+    {8817, 152, 2, kOmitEmpty | kPointer, 0, 0},  // configMapRef
+    {8830, 0, 1, kOmitEmpty, 0, 0},  // prefix
+    {4186, 154, 3, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {0, 151, 1, 0, 0, 0},  // (inline)
+    {7275, 4, 2, kOmitEmpty | kPointer, 0, 0},  // optional
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {0, 153, 1, 0, 0, 0},  // (inline)
+    {7275, 4, 2, kOmitEmpty | kPointer, 0, 0},  // optional
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {108, 0, 1, 0, 0, 0},  // name
+    {2418, 0, 2, kOmitEmpty, 0, 0},  // value
+    {8903, 162, 3, kOmitEmpty | kPointer, 0, 0},  // valueFrom
+    {8934, 158, 3, kOmitEmpty | kPointer, 0, 0},  // configMapKeyRef
+    {7609, 121, 1, kOmitEmpty | kPointer, 0, 0},  // fieldRef
+    {8950, 161, 5, kOmitEmpty | kPointer, 0, 0},  // fileKeyRef
+    {7618, 122, 2, kOmitEmpty | kPointer, 0, 0},  // resourceFieldRef
+    {8961, 160, 4, kOmitEmpty | kPointer, 0, 0},  // secretKeyRef
+    {0, 157, 1, 0, 0, 0},  // (inline)
+    {2404, 0, 2, 0, 0, 0},  // key
+    {7275, 4, 3, kOmitEmpty | kPointer, 0, 0},  // optional
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {0, 159, 1, 0, 0, 0},  // (inline)
+    {2404, 0, 2, 0, 0, 0},  // key
+    {7275, 4, 3, kOmitEmpty | kPointer, 0, 0},  // optional
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {2404, 0, 3, 0, 0, 0},  // key
+    {7275, 4, 4, kOmitEmpty | kPointer, 0, 0},  // optional
+    {4003, 0, 2, 0, 0, 0},  // path
+    {5086, 0, 1, 0, 0, 0},  // volumeName
+    {9082, 166, 3, kOmitEmpty, 0, 0},  // claims
+    {1938, 28, 1, kOmitEmpty, 0, 1976},  // limits
+    {5872, 28, 2, kOmitEmpty, 0, 1976},  // requests
+    {108, 0, 1, 0, 0, 0},  // name
+    {9111, 0, 2, kOmitEmpty, 0, 0},  // request
+    {9149, 0, 1, 0, 0, 9162},  // resourceName
+    {6741, 0, 2, 0, 0, 9178},  // restartPolicy
+    {1678, 0, 1, kOmitEmpty, 0, 9238},  // action
+    {9268, 171, 2, kOmitEmpty | kPointer, 0, 0},  // exitCodes
+    {5517, 0, 1, kOmitEmpty, 0, 9318},  // operator
+    {5550, 170, 2, kOmitEmpty, 0, 0},  // values
+    {140, 0, 3, 0, 0, 0},  // mountPath
+    {9381, 0, 5, kOmitEmpty | kPointer, 0, 9398},  // mountPropagation
+    {108, 0, 1, 0, 0, 0},  // name
+    {3915, 4, 2, kOmitEmpty, 0, 0},  // readOnly
+    {9422, 0, 7, kOmitEmpty | kPointer, 0, 9440},  // recursiveReadOnly
+    {9465, 0, 4, kOmitEmpty, 0, 0},  // subPath
+    {9473, 0, 6, kOmitEmpty, 0, 0},  // subPathExpr
+    {150, 0, 2, 0, 0, 0},  // devicePath
+    {108, 0, 1, 0, 0, 0},  // name
+    {0, 185, 1, 0, 0, 0},  // (inline)
+    {9520, 1, 6, kOmitEmpty, 0, 0},  // failureThreshold
+    {9537, 1, 2, kOmitEmpty, 0, 0},  // initialDelaySeconds
+    {9557, 1, 4, kOmitEmpty, 0, 0},  // periodSeconds
+    {9571, 1, 5, kOmitEmpty, 0, 0},  // successThreshold
+    {6919, 1, 7, kOmitEmpty | kPointer, 0, 1144},  // terminationGracePeriodSeconds
+    {9588, 1, 3, kOmitEmpty, 0, 0},  // timeoutSeconds
+    {9624, 178, 1, kOmitEmpty | kPointer, 0, 0},  // exec
+    {9629, 184, 4, kOmitEmpty | kPointer, 0, 0},  // grpc
+    {9634, 182, 2, kOmitEmpty | kPointer, 0, 0},  // httpGet
+    {9642, 183, 3, kOmitEmpty | kPointer, 0, 0},  // tcpSocket
+    {8477, 33, 1, kOmitEmpty, 0, 0},  // command
+    {1849, 0, 3, kOmitEmpty, 0, 0},  // host
+    {9693, 181, 5, kOmitEmpty, 0, 0},  // httpHeaders
+    {4003, 0, 1, kOmitEmpty, 0, 0},  // path
+    {268, 179, 2, 0, 0, 0},  // port
+    {9705, 0, 4, kOmitEmpty, 0, 9712},  // scheme
+    {108, 0, 1, 0, 0, 0},  // name
+    {2418, 0, 2, 0, 0, 0},  // value
+    {1849, 0, 2, kOmitEmpty, 0, 0},  // host
+    {268, 179, 1, 0, 0, 0},  // port
+    {268, 1, 1, 0, 0, 0},  // port
+    {9787, 0, 2, kPointer, 0, 0},  // service
+    {9813, 188, 1, kOmitEmpty | kPointer, 0, 0},  // postStart
+    {9823, 188, 2, kOmitEmpty | kPointer, 0, 0},  // preStop
+    {9831, 0, 3, kOmitEmpty | kPointer, 0, 9842},  // stopSignal
+    {9624, 178, 1, kOmitEmpty | kPointer, 0, 0},  // exec
+    {9634, 182, 2, kOmitEmpty | kPointer, 0, 0},  // httpGet
+    {9877, 187, 4, kOmitEmpty | kPointer, 0, 0},  // sleep
+    {9642, 183, 3, kOmitEmpty | kPointer, 0, 0},  // tcpSocket
+    {9903, 1, 1, 0, 0, 1144},  // seconds
+    {9935, 4, 7, kOmitEmpty | kPointer, 0, 0},  // allowPrivilegeEscalation
+    {9960, 194, 12, kOmitEmpty | kPointer, 0, 0},  // appArmorProfile
+    {9976, 190, 1, kOmitEmpty | kPointer, 0, 0},  // capabilities
+    {9989, 4, 2, kOmitEmpty | kPointer, 0, 0},  // privileged
+    {10000, 0, 9, kOmitEmpty | kPointer, 0, 10010},  // procMount
+    {10027, 4, 6, kOmitEmpty | kPointer, 0, 0},  // readOnlyRootFilesystem
+    {10050, 1, 8, kOmitEmpty | kPointer, 0, 1144},  // runAsGroup
+    {10061, 4, 5, kOmitEmpty | kPointer, 0, 0},  // runAsNonRoot
+    {10074, 1, 4, kOmitEmpty | kPointer, 0, 1144},  // runAsUser
+    {10084, 191, 3, kOmitEmpty | kPointer, 0, 0},  // seLinuxOptions
+    {10099, 193, 11, kOmitEmpty | kPointer, 0, 0},  // seccompProfile
+    {10114, 192, 10, kOmitEmpty | kPointer, 0, 0},  // windowsOptions
+    {10150, 33, 1, kOmitEmpty, 0, 10154},  // add
+    {10170, 33, 2, kOmitEmpty, 0, 10154},  // drop
+    {10198, 0, 4, kOmitEmpty, 0, 0},  // level
+    {10204, 0, 2, kOmitEmpty, 0, 0},  // role
+    {55, 0, 3, kOmitEmpty, 0, 0},  // type
+    {4196, 0, 1, kOmitEmpty, 0, 0},  // user
+    {10247, 0, 2, kOmitEmpty | kPointer, 0, 0},  // gmsaCredentialSpec
+    {10266, 0, 1, kOmitEmpty | kPointer, 0, 0},  // gmsaCredentialSpecName
+    {10289, 4, 4, kOmitEmpty | kPointer, 0, 0},  // hostProcess
+    {10301, 0, 3, kOmitEmpty | kPointer, 0, 0},  // runAsUserName
+    {10338, 0, 2, kOmitEmpty | kPointer, 0, 0},  // localhostProfile
+    {55, 0, 1, 0, 0, 10355},  // type
+    {10338, 0, 2, kOmitEmpty | kPointer, 0, 0},  // localhostProfile
+    {55, 0, 1, 0, 0, 10401},  // type
+    {0, 198, 1, 0, 0, 0},  // (inline)
+    {10451, 0, 2, kOmitEmpty, 0, 0},  // targetContainerName
+    {8472, 33, 4, kOmitEmpty, 0, 0},  // args
+    {8477, 33, 3, kOmitEmpty, 0, 0},  // command
+    {8485, 164, 7, kOmitEmpty | kPatchMerge, 108, 0},  // env
+    {8489, 156, 19, kOmitEmpty, 0, 0},  // envFrom
+    {4158, 0, 2, kOmitEmpty, 0, 0},  // image
+    {8497, 0, 14, kOmitEmpty, 0, 8430},  // imagePullPolicy
+    {8513, 189, 12, kOmitEmpty | kPointer, 0, 0},  // lifecycle
+    {8523, 186, 10, kOmitEmpty | kPointer, 0, 0},  // livenessProbe
+    {108, 0, 1, 0, 0, 0},  // name
+    {1527, 150, 6, kOmitEmpty | kPatchMerge, 113, 0},  // ports
+    {8537, 186, 11, kOmitEmpty | kPointer, 0, 0},  // readinessProbe
+    {8552, 169, 23, kOmitEmpty, 0, 0},  // resizePolicy
+    {5726, 167, 8, kOmitEmpty, 0, 0},  // resources
+    {6741, 0, 24, kOmitEmpty | kPointer, 0, 8565},  // restartPolicy
+    {8591, 173, 25, kOmitEmpty, 0, 0},  // restartPolicyRules
+    {6819, 195, 15, kOmitEmpty | kPointer, 0, 0},  // securityContext
+    {8610, 186, 22, kOmitEmpty | kPointer, 0, 0},  // startupProbe
+    {8623, 4, 16, kOmitEmpty, 0, 0},  // stdin
+    {8629, 4, 17, kOmitEmpty, 0, 0},  // stdinOnce
+    {8639, 0, 13, kOmitEmpty, 0, 0},  // terminationMessagePath
+    {8662, 0, 20, kOmitEmpty, 0, 8687},  // terminationMessagePolicy
+    {8715, 4, 18, kOmitEmpty, 0, 0},  // tty
+    {8719, 177, 21, kOmitEmpty | kPatchMerge, 150, 0},  // volumeDevices
+    {8733, 175, 9, kOmitEmpty | kPatchMerge, 140, 0},  // volumeMounts
+    {8746, 0, 5, kOmitEmpty, 0, 0},  // workingDir
+    {9960, 194, 11, kOmitEmpty | kPointer, 0, 0},  // appArmorProfile
+    {10531, 1, 5, kOmitEmpty | kPointer, 0, 1144},  // fsGroup
+    {10539, 0, 9, kOmitEmpty | kPointer, 0, 10559},  // fsGroupChangePolicy
+    {10050, 1, 6, kOmitEmpty | kPointer, 0, 1144},  // runAsGroup
+    {10061, 4, 3, kOmitEmpty | kPointer, 0, 0},  // runAsNonRoot
+    {10074, 1, 2, kOmitEmpty | kPointer, 0, 1144},  // runAsUser
+    {10585, 0, 13, kOmitEmpty | kPointer, 0, 10605},  // seLinuxChangePolicy
+    {10084, 191, 1, kOmitEmpty | kPointer, 0, 0},  // seLinuxOptions
+    {10099, 193, 10, kOmitEmpty | kPointer, 0, 0},  // seccompProfile
+    {10631, 202, 4, kOmitEmpty, 0, 10650},  // supplementalGroups
+    {3309, 0, 12, kOmitEmpty | kPointer, 0, 10658},  // supplementalGroupsPolicy
+    {10686, 204, 7, kOmitEmpty, 0, 0},  // sysctls
+    {10114, 192, 8, kOmitEmpty | kPointer, 0, 0},  // windowsOptions
+    {108, 0, 1, 0, 0, 0},  // name
+    {2418, 0, 2, 0, 0, 0},  // value
+    {3454, 209, 1, kOmitEmpty | kPointer, 0, 0},  // nodeAffinity
+    {10726, 214, 2, kOmitEmpty | kPointer, 0, 0},  // podAffinity
+    {10738, 215, 3, kOmitEmpty | kPointer, 0, 0},  // podAntiAffinity
+    {10775, 208, 2, kOmitEmpty, 0, 0},  // preferredDuringSchedulingIgnoredDuringExecution
+    {10823, 91, 1, kOmitEmpty | kPointer, 0, 0},  // requiredDuringSchedulingIgnoredDuringExecution
+    {10902, 89, 2, 0, 0, 0},  // preference
+    {10913, 1, 1, 0, 0, 0},  // weight
+    {10775, 213, 2, kOmitEmpty, 0, 0},  // preferredDuringSchedulingIgnoredDuringExecution
+    {10823, 211, 1, kOmitEmpty, 0, 0},  // requiredDuringSchedulingIgnoredDuringExecution
+    {8086, 98, 1, kOmitEmpty | kPointer, 0, 0},  // labelSelector
+    {10964, 33, 5, kOmitEmpty, 0, 0},  // matchLabelKeys
+    {10979, 33, 6, kOmitEmpty, 0, 0},  // mismatchLabelKeys
+    {10997, 98, 4, kOmitEmpty | kPointer, 0, 0},  // namespaceSelector
+    {11015, 33, 2, kOmitEmpty, 0, 0},  // namespaces
+    {164, 0, 3, 0, 0, 0},  // topologyKey
+    {11058, 210, 2, 0, 0, 0},  // podAffinityTerm
+    {10913, 1, 1, 0, 0, 0},  // weight
+    {10775, 213, 2, kOmitEmpty, 0, 0},  // preferredDuringSchedulingIgnoredDuringExecution
+    {10823, 211, 1, kOmitEmpty, 0, 0},  // requiredDuringSchedulingIgnoredDuringExecution
+    {2382, 0, 4, kOmitEmpty, 0, 2389},  // effect
+    {2404, 0, 1, kOmitEmpty, 0, 0},  // key
+    {5517, 0, 2, kOmitEmpty, 0, 11117},  // operator
+    {11139, 1, 5, kOmitEmpty | kPointer, 0, 1144},  // tolerationSeconds
+    {2418, 0, 3, kOmitEmpty, 0, 0},  // value
+    {11175, 33, 2, kOmitEmpty, 0, 0},  // hostnames
+    {161, 0, 1, 0, 0, 0},  // ip
+    {11206, 33, 1, kOmitEmpty, 0, 0},  // nameservers
+    {4572, 222, 3, kOmitEmpty, 0, 0},  // options
+    {11218, 33, 2, kOmitEmpty, 0, 0},  // searches
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {2418, 0, 2, kOmitEmpty | kPointer, 0, 0},  // value
+    {11279, 0, 1, 0, 0, 11293},  // conditionType
+    {8086, 98, 4, kOmitEmpty | kPointer, 0, 0},  // labelSelector
+    {10964, 33, 8, kOmitEmpty, 0, 0},  // matchLabelKeys
+    {11346, 1, 1, 0, 0, 0},  // maxSkew
+    {11354, 1, 5, kOmitEmpty | kPointer, 0, 0},  // minDomains
+    {11365, 0, 6, kOmitEmpty | kPointer, 0, 11384},  // nodeAffinityPolicy
+    {11407, 0, 7, kOmitEmpty | kPointer, 0, 11384},  // nodeTaintsPolicy
+    {164, 0, 2, 0, 0, 0},  // topologyKey
+    {176, 0, 3, 0, 0, 11424},  // whenUnsatisfiable
+    {108, 0, 1, 0, 0, 11471},  // name
+    {108, 0, 1, 0, 0, 0},  // name
+    {108, 0, 1, 0, 0, 0},  // name
+    {11532, 0, 3, kOmitEmpty | kPointer, 0, 0},  // resourceClaimName
+    {11550, 0, 4, kOmitEmpty | kPointer, 0, 0},  // resourceClaimTemplateName
+    {2139, 235, 2, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {11594, 253, 8, kOmitEmpty, 0, 0},  // containerStatuses
+    {11612, 253, 13, kOmitEmpty, 0, 0},  // ephemeralContainerStatuses
+    {11639, 258, 18, kOmitEmpty | kPointer, 0, 0},  // extendedResourceClaimStatus
+    {8779, 0, 5, kOmitEmpty, 0, 0},  // hostIP
+    {11667, 237, 16, kOmitEmpty | kPatchMerge, 161, 0},  // hostIPs
+    {11675, 253, 10, kOmitEmpty, 0, 0},  // initContainerStatuses
+    {1745, 0, 3, kOmitEmpty, 0, 0},  // message
+    {11697, 0, 11, kOmitEmpty, 0, 0},  // nominatedNodeName
+    {11715, 1, 17, kOmitEmpty, 0, 1144},  // observedGeneration
+    {2150, 0, 1, kOmitEmpty, 0, 11734},  // phase
+    {11746, 0, 6, kOmitEmpty, 0, 0},  // podIP
+    {11752, 239, 12, kOmitEmpty | kPatchMerge, 161, 0},  // podIPs
+    {11759, 0, 9, kOmitEmpty, 0, 11768},  // qosClass
+    {1753, 0, 4, kOmitEmpty, 0, 0},  // reason
+    {11783, 0, 14, kOmitEmpty, 0, 11790},  // resize
+    {11809, 255, 15, kOmitEmpty | kPatchMerge | kPatchRetainKeys, 108, 0},  // resourceClaimStatuses
+    {11831, 2, 7, kOmitEmpty | kPointer, 0, 0},  // startTime
+    {6198, 2, 3, kOmitEmpty, 0, 0},  // lastProbeTime
+    {2201, 2, 4, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1745, 0, 6, kOmitEmpty, 0, 0},  // message
+    {11715, 1, 7, kOmitEmpty, 0, 1144},  // observedGeneration
+    {1753, 0, 5, kOmitEmpty, 0, 0},  // reason
+    {2067, 0, 2, 0, 0, 2220},  // status
+    {55, 0, 1, 0, 0, 11293},  // type
+    {161, 0, 1, 0, 0, 0},  // ip
+    {161, 0, 1, 0, 0, 0},  // ip
+    {6058, 28, 10, kOmitEmpty, 0, 1976},  // allocatedResources
+    {11915, 251, 14, kOmitEmpty | kPatchMerge, 108, 0},  // allocatedResourcesStatus
+    {11940, 0, 8, kOmitEmpty, 0, 0},  // containerID
+    {4158, 0, 6, 0, 0, 0},  // image
+    {11952, 0, 7, 0, 0, 0},  // imageID
+    {11960, 243, 3, kOmitEmpty, 0, 0},  // lastState
+    {108, 0, 1, 0, 0, 0},  // name
+    {11970, 4, 4, 0, 0, 0},  // ready
+    {5726, 167, 11, kOmitEmpty | kPointer, 0, 0},  // resources
+    {11976, 1, 5, 0, 0, 0},  // restartCount
+    {11989, 4, 9, kOmitEmpty | kPointer, 0, 0},  // started
+    {11997, 243, 2, kOmitEmpty, 0, 0},  // state
+    {9831, 0, 15, kOmitEmpty | kPointer, 0, 9842},  // stopSignal
+    {4196, 247, 13, kOmitEmpty | kPointer, 0, 0},  // user
+    {8733, 245, 12, kOmitEmpty | kPatchMerge, 140, 0},  // volumeMounts
+    {12026, 241, 2, kOmitEmpty | kPointer, 0, 0},  // running
+    {12034, 242, 3, kOmitEmpty | kPointer, 0, 0},  // terminated
+    {12045, 240, 1, kOmitEmpty | kPointer, 0, 0},  // waiting
+    {1745, 0, 2, kOmitEmpty, 0, 0},  // message
+    {1753, 0, 1, kOmitEmpty, 0, 0},  // reason
+    {12113, 2, 1, kOmitEmpty, 0, 0},  // startedAt
+    {11940, 0, 7, kOmitEmpty, 0, 0},  // containerID
+    {12156, 1, 1, 0, 0, 0},  // exitCode
+    {12165, 2, 6, kOmitEmpty, 0, 0},  // finishedAt
+    {1745, 0, 4, kOmitEmpty, 0, 0},  // message
+    {1753, 0, 3, kOmitEmpty, 0, 0},  // reason
+    {12176, 1, 2, kOmitEmpty, 0, 0},  // signal
+    {12113, 2, 5, kOmitEmpty, 0, 0},  // startedAt
+    {140, 0, 2, 0, 0, 0},  // mountPath
+    {108, 0, 1, 0, 0, 0},  // name
+    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {9422, 0, 4, kOmitEmpty | kPointer, 0, 9440},  // recursiveReadOnly
+    {12231, 246, 1, kOmitEmpty | kPointer, 0, 0},  // linux
+    {12264, 1, 2, 0, 0, 1144},  // gid
+    {10631, 202, 3, kOmitEmpty, 0, 10650},  // supplementalGroups
+    {14, 1, 1, 0, 0, 1144},  // uid
+    {108, 0, 1, 0, 0, 9162},  // name
+    {5726, 249, 2, kOmitEmpty, 0, 0},  // resources
+    {12314, 0, 2, kOmitEmpty, 0, 12321},  // health
+    {194, 0, 1, 0, 0, 12345},  // resourceID
+    {108, 0, 1, 0, 0, 0},  // name
+    {11532, 0, 2, kOmitEmpty | kPointer, 0, 0},  // resourceClaimName
+    {12429, 257, 1, 0, 0, 0},  // requestMappings
+    {11532, 0, 2, 0, 0, 0},  // resourceClaimName
+    {7693, 0, 1, 0, 0, 0},  // containerName
+    {12486, 0, 3, 0, 0, 0},  // requestName
+    {9149, 0, 2, 0, 0, 0},  // resourceName
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {12518, 261, 2, kOmitEmpty, 0, 0},  // template
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 233, 2, kOmitEmpty, 0, 0},  // spec
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 263, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 266, 3, kOmitEmpty, 0, 0},  // status
+    {12615, 1, 4, kOmitEmpty, 0, 0},  // minReadySeconds
+    {12631, 1, 1, kOmitEmpty | kPointer, 0, 0},  // replicas
+    {5736, 201, 2, kOmitEmpty, 0, 0},  // selector
+    {12518, 261, 3, kOmitEmpty | kPointer, 0, 0},  // template
+    {12676, 1, 5, kOmitEmpty, 0, 0},  // availableReplicas
+    {2139, 265, 6, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {12694, 1, 2, kOmitEmpty, 0, 0},  // fullyLabeledReplicas
+    {11715, 1, 3, kOmitEmpty, 0, 1144},  // observedGeneration
+    {12715, 1, 4, kOmitEmpty, 0, 0},  // readyReplicas
+    {12631, 1, 1, 0, 0, 0},  // replicas
+    {2201, 2, 3, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1745, 0, 5, kOmitEmpty, 0, 0},  // message
+    {1753, 0, 4, kOmitEmpty, 0, 0},  // reason
+    {2067, 0, 2, 0, 0, 2220},  // status
+    {55, 0, 1, 0, 0, 12768},  // type
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 271, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 272, 3, kOmitEmpty, 0, 0},  // status
+    {12854, 28, 1, kOmitEmpty, 0, 1976},  // hard
+    {12859, 270, 3, kOmitEmpty | kPointer, 0, 0},  // scopeSelector
+    {12873, 33, 2, kOmitEmpty, 0, 12880},  // scopes
+    {5456, 269, 1, kOmitEmpty, 0, 0},  // matchExpressions
+    {5517, 0, 2, 0, 0, 12968},  // operator
+    {12993, 0, 1, 0, 0, 13003},  // scopeName
+    {5550, 33, 3, kOmitEmpty, 0, 0},  // values
+    {12854, 28, 1, kOmitEmpty, 0, 1976},  // hard
+    {13053, 28, 2, kOmitEmpty, 0, 1976},  // used
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1039, 13, 2, kOmitEmpty, 0, 0},  // data
+    {1044, 4, 5, kOmitEmpty | kPointer, 0, 0},  // immutable
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {13073, 3, 4, kOmitEmpty, 0, 0},  // stringData
+    {55, 0, 3, kOmitEmpty, 0, 13084},  // type
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 279, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 287, 3, kOmitEmpty, 0, 0},  // status
+    {13134, 4, 20, kOmitEmpty | kPointer, 0, 0},  // allocateLoadBalancerNodePorts
+    {13164, 0, 3, kOmitEmpty, 0, 0},  // clusterIP
+    {13174, 33, 18, kOmitEmpty, 0, 0},  // clusterIPs
+    {13185, 33, 5, kOmitEmpty, 0, 0},  // externalIPs
+    {13197, 0, 10, kOmitEmpty, 0, 0},  // externalName
+    {13210, 0, 11, kOmitEmpty, 0, 13232},  // externalTrafficPolicy
+    {13264, 1, 12, kOmitEmpty, 0, 0},  // healthCheckNodePort
+    {13284, 0, 22, kOmitEmpty | kPointer, 0, 13306},  // internalTrafficPolicy
+    {13338, 33, 19, kOmitEmpty, 0, 13349},  // ipFamilies
+    {13363, 0, 17, kOmitEmpty | kPointer, 0, 13378},  // ipFamilyPolicy
+    {13396, 0, 21, kOmitEmpty | kPointer, 0, 0},  // loadBalancerClass
+    {13414, 0, 8, kOmitEmpty, 0, 0},  // loadBalancerIP
+    {13429, 33, 9, kOmitEmpty, 0, 0},  // loadBalancerSourceRanges
+    {1527, 276, 1, kOmitEmpty | kPatchMerge, 268, 0},  // ports
+    {13454, 4, 13, kOmitEmpty, 0, 0},  // publishNotReadyAddresses
+    {5736, 201, 2, kOmitEmpty, 0, 0},  // selector
+    {13479, 0, 7, kOmitEmpty, 0, 13495},  // sessionAffinity
+    {13514, 278, 14, kOmitEmpty | kPointer, 0, 0},  // sessionAffinityConfig
+    {13536, 0, 23, kOmitEmpty | kPointer, 0, 0},  // trafficDistribution
+    {55, 0, 4, kOmitEmpty, 0, 13556},  // type
+    {1640, 0, 6, kOmitEmpty | kPointer, 0, 0},  // appProtocol
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {13591, 1, 5, kOmitEmpty, 0, 0},  // nodePort
+    {268, 1, 3, 0, 0, 0},  // port
+    {127, 0, 2, kOmitEmpty, 0, 1652},  // protocol
+    {13600, 179, 4, kOmitEmpty, 0, 0},  // targetPort
+    {13641, 277, 1, kOmitEmpty | kPointer, 0, 0},  // clientIP
+    {9588, 1, 1, kOmitEmpty | kPointer, 0, 0},  // timeoutSeconds
+    {2139, 286, 2, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {13695, 284, 1, kOmitEmpty, 0, 0},  // loadBalancer
+    {13735, 283, 1, kOmitEmpty, 0, 0},  // ingress
+    {1557, 0, 2, kOmitEmpty, 0, 0},  // hostname
+    {161, 0, 1, kOmitEmpty, 0, 0},  // ip
+    {13771, 0, 3, kOmitEmpty | kPointer, 0, 13778},  // ipMode
+    {1527, 281, 4, kOmitEmpty, 0, 0},  // ports
+    {3167, 0, 3, kOmitEmpty | kPointer, 0, 0},  // error
+    {268, 1, 1, 0, 0, 0},  // port
+    {127, 0, 2, 0, 0, 1652},  // protocol
+    {2201, 2, 4, 0, 0, 0},  // lastTransitionTime
+    {1745, 0, 6, 0, 0, 0},  // message
+    {11715, 1, 3, kOmitEmpty, 0, 1144},  // observedGeneration
+    {1753, 0, 5, 0, 0, 0},  // reason
+    {2067, 0, 2, 0, 0, 2220},  // status
+    {55, 0, 1, 0, 0, 0},  // type
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {6411, 4, 4, kOmitEmpty | kPointer, 0, 0},  // automountServiceAccountToken
+    {6590, 290, 3, kOmitEmpty, 0, 0},  // imagePullSecrets
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {13860, 289, 2, kOmitEmpty | kPatchMerge, 108, 0},  // secrets
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1039, 8, 2, kOmitEmpty, 0, 0},  // data
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {7221, 1, 3, 0, 0, 1144},  // revision
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 295, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 298, 3, kOmitEmpty, 0, 0},  // status
+    {12615, 1, 4, kOmitEmpty, 0, 0},  // minReadySeconds
+    {13935, 1, 6, kOmitEmpty | kPointer, 0, 0},  // revisionHistoryLimit
+    {5736, 98, 1, kPointer, 0, 0},  // selector
+    {12518, 261, 2, 0, 0, 0},  // template
+    {13956, 294, 3, kOmitEmpty, 0, 0},  // updateStrategy
+    {14003, 293, 2, kOmitEmpty | kPointer, 0, 0},  // rollingUpdate
+    {55, 0, 1, kOmitEmpty, 0, 14017},  // type
+    {14079, 179, 2, kOmitEmpty | kPointer, 0, 0},  // maxSurge
+    {14088, 179, 1, kOmitEmpty | kPointer, 0, 0},  // maxUnavailable
+    {14127, 1, 9, kOmitEmpty | kPointer, 0, 0},  // collisionCount
+    {2139, 297, 10, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {14142, 1, 1, 0, 0, 0},  // currentNumberScheduled
+    {14165, 1, 3, 0, 0, 0},  // desiredNumberScheduled
+    {14188, 1, 7, kOmitEmpty, 0, 0},  // numberAvailable
+    {14204, 1, 2, 0, 0, 0},  // numberMisscheduled
+    {14223, 1, 4, 0, 0, 0},  // numberReady
+    {14235, 1, 8, kOmitEmpty, 0, 0},  // numberUnavailable
+    {11715, 1, 5, kOmitEmpty, 0, 1144},  // observedGeneration
+    {14253, 1, 6, kOmitEmpty, 0, 0},  // updatedNumberScheduled
+    {2201, 2, 3, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1745, 0, 5, kOmitEmpty, 0, 0},  // message
+    {1753, 0, 4, kOmitEmpty, 0, 0},  // reason
+    {2067, 0, 2, 0, 0, 2220},  // status
+    {55, 0, 1, 0, 0, 14303},  // type
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 302, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 305, 3, kOmitEmpty, 0, 0},  // status
+    {12615, 1, 5, kOmitEmpty, 0, 0},  // minReadySeconds
+    {14371, 4, 7, kOmitEmpty, 0, 0},  // paused
+    {14378, 1, 9, kOmitEmpty | kPointer, 0, 0},  // progressDeadlineSeconds
+    {12631, 1, 1, kOmitEmpty | kPointer, 0, 0},  // replicas
+    {13935, 1, 6, kOmitEmpty | kPointer, 0, 0},  // revisionHistoryLimit
+    {5736, 98, 2, kPointer, 0, 0},  // selector
+    {14402, 301, 4, kOmitEmpty | kPatchRetainKeys, 0, 0},  // strategy
+    {12518, 261, 3, 0, 0, 0},  // template
+    {14003, 300, 2, kOmitEmpty | kPointer, 0, 0},  // rollingUpdate
+    {55, 0, 1, kOmitEmpty, 0, 14438},  // type
+    {14079, 179, 2, kOmitEmpty | kPointer, 0, 0},  // maxSurge
+    {14088, 179, 1, kOmitEmpty | kPointer, 0, 0},  // maxUnavailable
+    {12676, 1, 4, kOmitEmpty, 0, 0},  // availableReplicas
+    {14127, 1, 8, kOmitEmpty | kPointer, 0, 0},  // collisionCount
+    {2139, 304, 6, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {11715, 1, 1, kOmitEmpty, 0, 1144},  // observedGeneration
+    {12715, 1, 7, kOmitEmpty, 0, 0},  // readyReplicas
+    {12631, 1, 2, kOmitEmpty, 0, 0},  // replicas
+    {14521, 1, 9, kOmitEmpty | kPointer, 0, 0},  // terminatingReplicas
+    {14541, 1, 5, kOmitEmpty, 0, 0},  // unavailableReplicas
+    {14561, 1, 3, kOmitEmpty, 0, 0},  // updatedReplicas
+    {2201, 2, 7, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {14605, 2, 6, kOmitEmpty, 0, 0},  // lastUpdateTime
+    {1745, 0, 5, kOmitEmpty, 0, 0},  // message
+    {1753, 0, 4, kOmitEmpty, 0, 0},  // reason
+    {2067, 0, 2, 0, 0, 2220},  // status
+    {55, 0, 1, 0, 0, 14620},  // type
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 307, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 310, 3, kOmitEmpty, 0, 0},  // status
+    {12615, 1, 4, kOmitEmpty, 0, 0},  // minReadySeconds
+    {12631, 1, 1, kOmitEmpty | kPointer, 0, 0},  // replicas
+    {5736, 98, 2, kPointer, 0, 0},  // selector
+    {12518, 261, 3, kOmitEmpty, 0, 0},  // template
+    {12676, 1, 5, kOmitEmpty, 0, 0},  // availableReplicas
+    {2139, 309, 6, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {12694, 1, 2, kOmitEmpty, 0, 0},  // fullyLabeledReplicas
+    {11715, 1, 3, kOmitEmpty, 0, 1144},  // observedGeneration
+    {12715, 1, 4, kOmitEmpty, 0, 0},  // readyReplicas
+    {12631, 1, 1, 0, 0, 0},  // replicas
+    {14521, 1, 7, kOmitEmpty | kPointer, 0, 0},  // terminatingReplicas
+    {2201, 2, 3, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1745, 0, 5, kOmitEmpty, 0, 0},  // message
+    {1753, 0, 4, kOmitEmpty, 0, 0},  // reason
+    {2067, 0, 2, 0, 0, 2220},  // status
+    {55, 0, 1, 0, 0, 14742},  // type
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 317, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 320, 3, kOmitEmpty, 0, 0},  // status
+    {12615, 1, 9, kOmitEmpty, 0, 0},  // minReadySeconds
+    {14813, 316, 11, kOmitEmpty | kPointer, 0, 0},  // ordinals
+    {14822, 315, 10, kOmitEmpty | kPointer, 0, 0},  // persistentVolumeClaimRetentionPolicy
+    {14859, 0, 6, kOmitEmpty, 0, 14879},  // podManagementPolicy
+    {12631, 1, 1, kOmitEmpty | kPointer, 0, 0},  // replicas
+    {13935, 1, 8, kOmitEmpty | kPointer, 0, 0},  // revisionHistoryLimit
+    {5736, 98, 2, kPointer, 0, 0},  // selector
+    {14906, 0, 5, 0, 0, 0},  // serviceName
+    {12518, 261, 3, 0, 0, 0},  // template
+    {13956, 314, 7, kOmitEmpty, 0, 0},  // updateStrategy
+    {14918, 312, 4, kOmitEmpty, 0, 0},  // volumeClaimTemplates
+    {14003, 313, 2, kOmitEmpty | kPointer, 0, 0},  // rollingUpdate
+    {55, 0, 1, kOmitEmpty, 0, 14973},  // type
+    {14088, 179, 2, kOmitEmpty | kPointer, 0, 0},  // maxUnavailable
+    {3898, 1, 1, kOmitEmpty | kPointer, 0, 0},  // partition
+    {15103, 0, 1, kOmitEmpty, 0, 15115},  // whenDeleted
+    {15159, 0, 2, kOmitEmpty, 0, 15115},  // whenScaled
+    {15198, 1, 1, 0, 0, 0},  // start
+    {12676, 1, 11, 0, 0, 0},  // availableReplicas
+    {14127, 1, 9, kOmitEmpty | kPointer, 0, 0},  // collisionCount
+    {2139, 319, 10, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {15230, 1, 4, kOmitEmpty, 0, 0},  // currentReplicas
+    {15246, 0, 6, kOmitEmpty, 0, 0},  // currentRevision
+    {11715, 1, 1, kOmitEmpty, 0, 1144},  // observedGeneration
+    {12715, 1, 3, kOmitEmpty, 0, 0},  // readyReplicas
+    {12631, 1, 2, 0, 0, 0},  // replicas
+    {15262, 0, 7, kOmitEmpty, 0, 0},  // updateRevision
+    {14561, 1, 5, kOmitEmpty, 0, 0},  // updatedReplicas
+    {2201, 2, 3, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1745, 0, 5, kOmitEmpty, 0, 0},  // message
+    {1753, 0, 4, kOmitEmpty, 0, 0},  // reason
+    {2067, 0, 2, 0, 0, 2220},  // status
+    {55, 0, 1, 0, 0, 15306},  // type
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 333, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 335, 3, kOmitEmpty, 0, 0},  // status
+    {15372, 0, 3, kOmitEmpty, 0, 15390},  // concurrencyPolicy
+    {15411, 1, 7, kOmitEmpty | kPointer, 0, 0},  // failedJobsHistoryLimit
+    {15434, 332, 5, 0, 0, 0},  // jobTemplate
+    {15446, 0, 1, 0, 0, 0},  // schedule
+    {15455, 1, 2, kOmitEmpty | kPointer, 0, 1144},  // startingDeadlineSeconds
+    {15479, 1, 6, kOmitEmpty | kPointer, 0, 0},  // successfulJobsHistoryLimit
+    {15506, 4, 4, kOmitEmpty | kPointer, 0, 0},  // suspend
+    {15514, 0, 8, kOmitEmpty | kPointer, 0, 0},  // timeZone
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 331, 2, kOmitEmpty, 0, 0},  // spec
+    {6380, 1, 3, kOmitEmpty | kPointer, 0, 1144},  // activeDeadlineSeconds
+    {15565, 1, 7, kOmitEmpty | kPointer, 0, 0},  // backoffLimit
+    {15578, 1, 12, kOmitEmpty | kPointer, 0, 0},  // backoffLimitPerIndex
+    {15599, 0, 9, kOmitEmpty | kPointer, 0, 15614},  // completionMode
+    {15632, 1, 2, kOmitEmpty | kPointer, 0, 0},  // completions
+    {15644, 0, 15, kOmitEmpty | kPointer, 0, 0},  // managedBy
+    {15654, 4, 5, kOmitEmpty | kPointer, 0, 0},  // manualSelector
+    {15669, 1, 13, kOmitEmpty | kPointer, 0, 0},  // maxFailedIndexes
+    {15686, 1, 1, kOmitEmpty | kPointer, 0, 0},  // parallelism
+    {15698, 327, 11, kOmitEmpty | kPointer, 0, 0},  // podFailurePolicy
+    {15715, 0, 14, kOmitEmpty | kPointer, 0, 15736},  // podReplacementPolicy
+    {5736, 98, 4, kOmitEmpty | kPointer, 0, 0},  // selector
+    {15760, 330, 16, kOmitEmpty | kPointer, 0, 0},  // successPolicy
+    {15506, 4, 10, kOmitEmpty | kPointer, 0, 0},  // suspend
+    {12518, 261, 6, 0, 0, 0},  // template
+    {15774, 1, 8, kOmitEmpty | kPointer, 0, 0},  // ttlSecondsAfterFinished
+    {15824, 326, 1, 0, 0, 0},  // rules
+    {1678, 0, 1, 0, 0, 15860},  // action
+    {15886, 322, 2, kOmitEmpty | kPointer, 0, 0},  // onExitCodes
+    {15898, 324, 3, kOmitEmpty, 0, 0},  // onPodConditions
+    {7693, 0, 1, kOmitEmpty | kPointer, 0, 0},  // containerName
+    {5517, 0, 2, 0, 0, 15962},  // operator
+    {5550, 170, 3, 0, 0, 0},  // values
+    {2067, 0, 2, 0, 0, 2220},  // status
+    {55, 0, 1, 0, 0, 11293},  // type
+    {15824, 329, 1, 0, 0, 0},  // rules
+    {16099, 1, 2, kOmitEmpty | kPointer, 0, 0},  // succeededCount
+    {16114, 0, 1, kOmitEmpty | kPointer, 0, 0},  // succeededIndexes
+    {3151, 334, 1, kOmitEmpty, 0, 0},  // active
+    {16154, 2, 4, kOmitEmpty | kPointer, 0, 0},  // lastScheduleTime
+    {16171, 2, 5, kOmitEmpty | kPointer, 0, 0},  // lastSuccessfulTime
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 331, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 340, 3, kOmitEmpty, 0, 0},  // status
+    {3151, 1, 4, kOmitEmpty, 0, 0},  // active
+    {16222, 0, 7, kOmitEmpty, 0, 0},  // completedIndexes
+    {16239, 2, 3, kOmitEmpty | kPointer, 0, 0},  // completionTime
+    {2139, 338, 1, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {16254, 1, 6, kOmitEmpty, 0, 0},  // failed
+    {16261, 0, 10, kOmitEmpty | kPointer, 0, 0},  // failedIndexes
+    {11970, 1, 9, kOmitEmpty | kPointer, 0, 0},  // ready
+    {11831, 2, 2, kOmitEmpty | kPointer, 0, 0},  // startTime
+    {16275, 1, 5, kOmitEmpty, 0, 0},  // succeeded
+    {16285, 1, 11, kOmitEmpty | kPointer, 0, 0},  // terminating
+    {16297, 339, 8, kOmitEmpty | kPointer, 0, 0},  // uncountedTerminatedPods
+    {6198, 2, 3, kOmitEmpty, 0, 0},  // lastProbeTime
+    {2201, 2, 4, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1745, 0, 6, kOmitEmpty, 0, 0},  // message
+    {1753, 0, 5, kOmitEmpty, 0, 0},  // reason
+    {2067, 0, 2, 0, 0, 2220},  // status
+    {55, 0, 1, 0, 0, 16343},  // type
+    {16254, 7, 2, kOmitEmpty, 0, 16396},  // failed
+    {16275, 7, 1, kOmitEmpty, 0, 16396},  // succeeded
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 353, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 359, 3, kOmitEmpty, 0, 0},  // status
+    {16456, 344, 1, kOmitEmpty | kPointer, 0, 0},  // defaultBackend
+    {16471, 0, 4, kOmitEmpty | kPointer, 0, 0},  // ingressClassName
+    {15824, 352, 3, kOmitEmpty, 0, 0},  // rules
+    {16488, 346, 2, kOmitEmpty, 0, 0},  // tls
+    {7715, 100, 3, kOmitEmpty | kPointer, 0, 0},  // resource
+    {9787, 343, 4, kOmitEmpty | kPointer, 0, 0},  // service
+    {108, 0, 1, 0, 0, 0},  // name
+    {268, 342, 2, kOmitEmpty, 0, 0},  // port
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {16590, 1, 2, kOmitEmpty, 0, 0},  // number
+    {16622, 33, 1, kOmitEmpty, 0, 0},  // hosts
+    {4620, 0, 2, kOmitEmpty, 0, 0},  // secretName
+    {0, 350, 2, 0, 0, 0},  // (inline)
+    {1849, 0, 1, kOmitEmpty, 0, 0},  // host
+    {16685, 349, 1, kOmitEmpty | kPointer, 0, 0},  // http
+    {16725, 348, 1, 0, 0, 0},  // paths
+    {16761, 344, 2, 0, 0, 0},  // backend
+    {4003, 0, 1, kOmitEmpty, 0, 0},  // path
+    {16769, 0, 3, kPointer, 0, 16778},  // pathType
+    {13695, 358, 1, kOmitEmpty, 0, 0},  // loadBalancer
+    {13735, 357, 1, kOmitEmpty, 0, 0},  // ingress
+    {1557, 0, 2, kOmitEmpty, 0, 0},  // hostname
+    {161, 0, 1, kOmitEmpty, 0, 0},  // ip
+    {1527, 355, 4, kOmitEmpty, 0, 0},  // ports
+    {3167, 0, 3, kOmitEmpty | kPointer, 0, 0},  // error
+    {268, 1, 1, 0, 0, 0},  // port
+    {127, 0, 2, 0, 0, 1652},  // protocol
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 362, 2, kOmitEmpty, 0, 0},  // spec
+    {1327, 0, 1, kOmitEmpty, 0, 0},  // controller
+    {16989, 361, 2, kOmitEmpty | kPointer, 0, 0},  // parameters
+    {5915, 0, 1, kOmitEmpty | kPointer, 0, 0},  // apiGroup
+    {1054, 0, 2, 0, 0, 0},  // kind
+    {108, 0, 3, 0, 0, 0},  // name
+    {1224, 0, 5, kOmitEmpty | kPointer, 0, 0},  // namespace
+    {17046, 0, 4, kPointer, 0, 0},  // scope
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 373, 2, kOmitEmpty, 0, 0},  // spec
+    {17112, 372, 3, kOmitEmpty, 0, 0},  // egress
+    {13735, 370, 2, kOmitEmpty, 0, 0},  // ingress
+    {17119, 98, 1, 0, 0, 0},  // podSelector
+    {17131, 33, 4, kOmitEmpty, 0, 17143},  // policyTypes
+    {17198, 368, 2, kOmitEmpty, 0, 0},  // from
+    {1527, 365, 1, kOmitEmpty, 0, 0},  // ports
+    {17235, 1, 3, kOmitEmpty | kPointer, 0, 0},  // endPort
+    {268, 179, 2, kOmitEmpty | kPointer, 0, 0},  // port
+    {127, 0, 1, kOmitEmpty | kPointer, 0, 1652},  // protocol
+    {17275, 366, 3, kOmitEmpty | kPointer, 0, 0},  // ipBlock
+    {10997, 98, 2, kOmitEmpty | kPointer, 0, 0},  // namespaceSelector
+    {17119, 98, 1, kOmitEmpty | kPointer, 0, 0},  // podSelector
+    {17305, 0, 1, 0, 0, 0},  // cidr
+    {17310, 33, 2, kOmitEmpty, 0, 0},  // except
+    {1527, 365, 1, kOmitEmpty, 0, 0},  // ports
+    {17355, 368, 2, kOmitEmpty, 0, 0},  // to
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 375, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 377, 3, kOmitEmpty, 0, 0},  // status
+    {14088, 179, 3, kOmitEmpty | kPointer, 0, 0},  // maxUnavailable
+    {17422, 179, 1, kOmitEmpty | kPointer, 0, 0},  // minAvailable
+    {5736, 98, 2, kOmitEmpty | kPointer | kPatchReplace, 0, 0},  // selector
+    {17435, 0, 4, kOmitEmpty | kPointer, 0, 17462},  // unhealthyPodEvictionPolicy
+    {2139, 286, 7, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {17532, 1, 4, 0, 0, 0},  // currentHealthy
+    {17547, 1, 5, 0, 0, 0},  // desiredHealthy
+    {17562, 376, 2, kOmitEmpty, 0, 0},  // disruptedPods
+    {17576, 1, 3, 0, 0, 0},  // disruptionsAllowed
+    {17595, 1, 6, 0, 0, 0},  // expectedPods
+    {11715, 1, 1, kOmitEmpty, 0, 1144},  // observedGeneration
+    {17628, 382, 3, kOmitEmpty | kPointer, 0, 0},  // aggregationRule
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {15824, 380, 2, 0, 0, 0},  // rules
+    {17663, 33, 2, kOmitEmpty, 0, 0},  // apiGroups
+    {17673, 33, 5, kOmitEmpty, 0, 0},  // nonResourceURLs
+    {17689, 33, 4, kOmitEmpty, 0, 0},  // resourceNames
+    {5726, 33, 3, kOmitEmpty, 0, 0},  // resources
+    {17703, 33, 1, 0, 0, 0},  // verbs
+    {17733, 381, 1, kOmitEmpty, 0, 0},  // clusterRoleSelectors
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {17781, 386, 3, 0, 0, 0},  // roleRef
+    {17789, 385, 2, kOmitEmpty, 0, 0},  // subjects
+    {5915, 0, 2, kOmitEmpty, 0, 0},  // apiGroup
+    {1054, 0, 1, 0, 0, 0},  // kind
+    {108, 0, 3, 0, 0, 0},  // name
+    {1224, 0, 4, kOmitEmpty, 0, 0},  // namespace
+    {5915, 0, 1, 0, 0, 0},  // apiGroup
+    {1054, 0, 2, 0, 0, 0},  // kind
+    {108, 0, 3, 0, 0, 0},  // name
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {15824, 380, 2, 0, 0, 0},  // rules
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {17781, 386, 3, 0, 0, 0},  // roleRef
+    {17789, 385, 2, kOmitEmpty, 0, 0},  // subjects
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 391, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 392, 3, kOmitEmpty, 0, 0},  // status
+    {17945, 1, 3, 0, 0, 0},  // maxReplicas
+    {17957, 1, 2, kOmitEmpty | kPointer, 0, 0},  // minReplicas
+    {17969, 390, 1, 0, 0, 0},  // scaleTargetRef
+    {17984, 1, 4, kOmitEmpty | kPointer, 0, 0},  // targetCPUUtilizationPercentage
+    {1017, 0, 3, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 1, 0, 0, 0},  // kind
+    {108, 0, 2, 0, 0, 0},  // name
+    {18103, 1, 5, kOmitEmpty | kPointer, 0, 0},  // currentCPUUtilizationPercentage
+    {15230, 1, 3, 0, 0, 0},  // currentReplicas
+    {18135, 1, 4, 0, 0, 0},  // desiredReplicas
+    {18151, 2, 2, kOmitEmpty | kPointer, 0, 0},  // lastScaleTime
+    {11715, 1, 1, kOmitEmpty | kPointer, 0, 1144},  // observedGeneration
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 394, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 395, 3, kOmitEmpty, 0, 0},  // status
+    {12631, 1, 1, kOmitEmpty, 0, 0},  // replicas
+    {12631, 1, 1, 0, 0, 0},  // replicas
+    {5736, 0, 2, kOmitEmpty, 0, 0},  // selector
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 411, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 422, 3, kOmitEmpty, 0, 0},  // status
+    {18320, 410, 5, kOmitEmpty | kPointer, 0, 0},  // behavior
+    {17945, 1, 3, 0, 0, 0},  // maxReplicas
+    {18329, 406, 4, kOmitEmpty, 0, 0},  // metrics
+    {17957, 1, 2, kOmitEmpty | kPointer, 0, 0},  // minReplicas
+    {17969, 397, 1, 0, 0, 0},  // scaleTargetRef
+    {1017, 0, 3, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 1, 0, 0, 0},  // kind
+    {108, 0, 2, 0, 0, 0},  // name
+    {18406, 403, 7, kOmitEmpty | kPointer, 0, 0},  // containerResource
+    {18424, 404, 5, kOmitEmpty | kPointer, 0, 0},  // external
+    {18433, 400, 2, kOmitEmpty | kPointer, 0, 0},  // object
+    {18440, 401, 3, kOmitEmpty | kPointer, 0, 0},  // pods
+    {7715, 402, 4, kOmitEmpty | kPointer, 0, 0},  // resource
+    {55, 0, 1, 0, 0, 18445},  // type
+    {18499, 397, 1, 0, 0, 0},  // describedObject
+    {18515, 399, 3, 0, 0, 0},  // metric
+    {18522, 398, 2, 0, 0, 0},  // target
+    {18557, 1, 4, kOmitEmpty | kPointer, 0, 0},  // averageUtilization
+    {18576, 27, 3, kOmitEmpty | kPointer, 0, 0},  // averageValue
+    {55, 0, 1, 0, 0, 18589},  // type
+    {2418, 27, 2, kOmitEmpty | kPointer, 0, 0},  // value
+    {108, 0, 1, 0, 0, 0},  // name
+    {5736, 98, 2, kOmitEmpty | kPointer, 0, 0},  // selector
+    {18515, 399, 1, 0, 0, 0},  // metric
+    {18522, 398, 2, 0, 0, 0},  // target
+    {108, 0, 1, 0, 0, 9162},  // name
+    {18522, 398, 2, 0, 0, 0},  // target
+    {18754, 0, 3, 0, 0, 0},  // container
+    {108, 0, 1, 0, 0, 9162},  // name
+    {18522, 398, 2, 0, 0, 0},  // target
+    {18515, 399, 1, 0, 0, 0},  // metric
+    {18522, 398, 2, 0, 0, 0},  // target
+    {18847, 409, 2, kOmitEmpty | kPointer, 0, 0},  // scaleDown
+    {18857, 409, 1, kOmitEmpty | kPointer, 0, 0},  // scaleUp
+    {18896, 408, 2, kOmitEmpty, 0, 0},  // policies
+    {18905, 0, 1, kOmitEmpty | kPointer, 0, 18918},  // selectPolicy
+    {18941, 1, 3, kOmitEmpty | kPointer, 0, 0},  // stabilizationWindowSeconds
+    {18968, 27, 4, kOmitEmpty | kPointer, 0, 0},  // tolerance
+    {9557, 1, 3, 0, 0, 0},  // periodSeconds
+    {55, 0, 1, 0, 0, 19010},  // type
+    {2418, 1, 2, 0, 0, 0},  // value
+    {2139, 421, 6, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {19079, 419, 5, 0, 0, 0},  // currentMetrics
+    {15230, 1, 3, kOmitEmpty, 0, 0},  // currentReplicas
+    {18135, 1, 4, 0, 0, 0},  // desiredReplicas
+    {18151, 2, 2, kOmitEmpty | kPointer, 0, 0},  // lastScaleTime
+    {11715, 1, 1, kOmitEmpty | kPointer, 0, 1144},  // observedGeneration
+    {18406, 416, 7, kOmitEmpty | kPointer, 0, 0},  // containerResource
+    {18424, 417, 5, kOmitEmpty | kPointer, 0, 0},  // external
+    {18433, 413, 2, kOmitEmpty | kPointer, 0, 0},  // object
+    {18440, 414, 3, kOmitEmpty | kPointer, 0, 0},  // pods
+    {7715, 415, 4, kOmitEmpty | kPointer, 0, 0},  // resource
+    {55, 0, 1, 0, 0, 18445},  // type
+    {19156, 412, 2, 0, 0, 0},  // current
+    {18499, 397, 3, 0, 0, 0},  // describedObject
+    {18515, 399, 1, 0, 0, 0},  // metric
+    {18557, 1, 3, kOmitEmpty | kPointer, 0, 0},  // averageUtilization
+    {18576, 27, 2, kOmitEmpty | kPointer, 0, 0},  // averageValue
+    {2418, 27, 1, kOmitEmpty | kPointer, 0, 0},  // value
+    {19156, 412, 2, 0, 0, 0},  // current
+    {18515, 399, 1, 0, 0, 0},  // metric
+    {19156, 412, 2, 0, 0, 0},  // current
+    {108, 0, 1, 0, 0, 9162},  // name
+    {18754, 0, 3, 0, 0, 0},  // container
+    {19156, 412, 2, 0, 0, 0},  // current
+    {108, 0, 1, 0, 0, 9162},  // name
+    {19156, 412, 2, 0, 0, 0},  // current
+    {18515, 399, 1, 0, 0, 0},  // metric
+    {2201, 2, 3, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1745, 0, 5, kOmitEmpty, 0, 0},  // message
+    {1753, 0, 4, kOmitEmpty, 0, 0},  // reason
+    {2067, 0, 2, 0, 0, 2220},  // status
+    {55, 0, 1, 0, 0, 19394},  // type
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 424, 2, kOmitEmpty, 0, 0},  // spec
+    {19482, 24, 3, kOmitEmpty | kPointer, 0, 0},  // acquireTime
+    {19494, 0, 1, kOmitEmpty | kPointer, 0, 0},  // holderIdentity
+    {19509, 1, 2, kOmitEmpty | kPointer, 0, 0},  // leaseDurationSeconds
+    {19530, 1, 5, kOmitEmpty | kPointer, 0, 0},  // leaseTransitions
+    {19547, 0, 7, kOmitEmpty | kPointer, 0, 0},  // preferredHolder
+    {19563, 24, 4, kOmitEmpty | kPointer, 0, 0},  // renewTime
+    {14402, 0, 6, kOmitEmpty | kPointer, 0, 19573},  // strategy
+    {19628, 0, 4, 0, 0, 19640},  // addressType
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {4064, 433, 2, 0, 0, 0},  // endpoints
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1527, 435, 3, 0, 0, 0},  // ports
+    {1499, 7, 1, 0, 0, 0},  // addresses
+    {2139, 426, 2, kOmitEmpty, 0, 0},  // conditions
+    {19677, 3, 5, kOmitEmpty, 0, 0},  // deprecatedTopology
+    {19696, 431, 8, kOmitEmpty | kPointer, 0, 0},  // hints
+    {1557, 0, 3, kOmitEmpty | kPointer, 0, 0},  // hostname
+    {1566, 0, 6, kOmitEmpty | kPointer, 0, 0},  // nodeName
+    {1575, 15, 4, kOmitEmpty | kPointer, 0, 0},  // targetRef
+    {19702, 0, 7, kOmitEmpty | kPointer, 0, 0},  // zone
+    {11970, 4, 1, kOmitEmpty | kPointer, 0, 0},  // ready
+    {19739, 4, 2, kOmitEmpty | kPointer, 0, 0},  // serving
+    {16285, 4, 3, kOmitEmpty | kPointer, 0, 0},  // terminating
+    {19774, 430, 2, kOmitEmpty, 0, 0},  // forNodes
+    {19783, 428, 1, kOmitEmpty, 0, 0},  // forZones
+    {108, 0, 1, 0, 0, 0},  // name
+    {108, 0, 1, 0, 0, 0},  // name
+    {1640, 0, 4, kOmitEmpty | kPointer, 0, 0},  // appProtocol
+    {108, 0, 1, kOmitEmpty | kPointer, 0, 0},  // name
+    {268, 1, 3, kOmitEmpty | kPointer, 0, 0},  // port
+    {127, 0, 2, kOmitEmpty | kPointer, 0, 1652},  // protocol
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 439, 2, 0, 0, 0},  // spec
+    {19906, 4, 1, kOmitEmpty | kPointer, 0, 0},  // attachRequired
+    {19921, 0, 5, kOmitEmpty | kPointer, 0, 19935},  // fsGroupPolicy
+    {19952, 1, 9, kOmitEmpty | kPointer, 0, 1144},  // nodeAllocatableUpdatePeriodSeconds
+    {19987, 4, 2, kOmitEmpty | kPointer, 0, 0},  // podInfoOnMount
+    {20002, 4, 7, kOmitEmpty | kPointer, 0, 0},  // requiresRepublish
+    {20020, 4, 8, kOmitEmpty | kPointer, 0, 0},  // seLinuxMount
+    {20033, 4, 4, kOmitEmpty | kPointer, 0, 0},  // storageCapacity
+    {20049, 438, 6, kOmitEmpty, 0, 0},  // tokenRequests
+    {20063, 7, 3, kOmitEmpty, 0, 20084},  // volumeLifecycleModes
+    {8022, 0, 1, 0, 0, 0},  // audience
+    {8031, 1, 2, kOmitEmpty | kPointer, 0, 1144},  // expirationSeconds
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 444, 2, 0, 0, 0},  // spec
+    {20175, 443, 1, kPatchMerge, 108, 0},  // drivers
+    {2529, 441, 4, kOmitEmpty | kPointer, 0, 0},  // allocatable
+    {108, 0, 1, 0, 0, 0},  // name
+    {20208, 0, 2, 0, 0, 0},  // nodeID
+    {20215, 33, 3, 0, 0, 0},  // topologyKeys
+    {1685, 1, 1, kOmitEmpty | kPointer, 0, 0},  // count
+    {20283, 4, 6, kOmitEmpty | kPointer, 0, 0},  // allowVolumeExpansion
+    {20304, 449, 8, kOmitEmpty, 0, 0},  // allowedTopologies
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {3441, 33, 5, kOmitEmpty, 0, 0},  // mountOptions
+    {16989, 3, 3, kOmitEmpty, 0, 0},  // parameters
+    {20322, 0, 2, 0, 0, 0},  // provisioner
+    {20334, 0, 4, kOmitEmpty | kPointer, 0, 3497},  // reclaimPolicy
+    {20348, 0, 7, kOmitEmpty | kPointer, 0, 20366},  // volumeBindingMode
+    {20416, 447, 1, kOmitEmpty, 0, 0},  // matchLabelExpressions
+    {2404, 0, 1, 0, 0, 0},  // key
+    {5550, 33, 2, 0, 0, 0},  // values
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 452, 2, 0, 0, 0},  // spec
+    {2067, 454, 3, kOmitEmpty, 0, 0},  // status
+    {20539, 0, 1, 0, 0, 0},  // attacher
+    {1566, 0, 3, 0, 0, 0},  // nodeName
+    {1812, 451, 2, 0, 0, 0},  // source
+    {20582, 93, 2, kOmitEmpty | kPointer, 0, 0},  // inlineVolumeSpec
+    {20599, 0, 1, kOmitEmpty | kPointer, 0, 0},  // persistentVolumeName
+    {20654, 453, 3, kOmitEmpty | kPointer, 0, 0},  // attachError
+    {20666, 4, 1, 0, 0, 0},  // attached
+    {20675, 3, 2, kOmitEmpty, 0, 0},  // attachmentMetadata
+    {20694, 453, 4, kOmitEmpty | kPointer, 0, 0},  // detachError
+    {20729, 1, 3, kOmitEmpty | kPointer, 0, 0},  // errorCode
+    {1745, 0, 2, kOmitEmpty, 0, 0},  // message
+    {1445, 2, 1, kOmitEmpty, 0, 0},  // time
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {20793, 464, 2, kOmitEmpty | kPatchMerge, 108, 0},  // webhooks
+    {20843, 33, 8, 0, 0, 0},  // admissionReviewVersions
+    {20867, 457, 2, 0, 0, 0},  // clientConfig
+    {20880, 0, 4, kOmitEmpty | kPointer, 0, 20894},  // failurePolicy
+    {20915, 462, 12, kOmitEmpty | kPatchMerge, 108, 0},  // matchConditions
+    {20931, 0, 9, kOmitEmpty | kPointer, 0, 20943},  // matchPolicy
+    {108, 0, 1, 0, 0, 0},  // name
+    {10997, 98, 5, kOmitEmpty | kPointer, 0, 0},  // namespaceSelector
+    {20962, 98, 11, kOmitEmpty | kPointer, 0, 0},  // objectSelector
+    {20977, 0, 10, kOmitEmpty | kPointer, 0, 20996},  // reinvocationPolicy
+    {15824, 460, 3, kOmitEmpty, 0, 0},  // rules
+    {21022, 0, 6, kPointer, 0, 21034},  // sideEffects
+    {9588, 1, 7, kOmitEmpty | kPointer, 0, 0},  // timeoutSeconds
+    {21098, 12, 2, kOmitEmpty, 0, 0},  // caBundle
+    {9787, 456, 1, kOmitEmpty | kPointer, 0, 0},  // service
+    {21107, 0, 3, kOmitEmpty | kPointer, 0, 0},  // url
+    {108, 0, 2, 0, 0, 0},  // name
+    {1224, 0, 1, 0, 0, 0},  // namespace
+    {4003, 0, 3, kOmitEmpty | kPointer, 0, 0},  // path
+    {268, 1, 4, kOmitEmpty | kPointer, 0, 0},  // port
+    {0, 458, 2, 0, 0, 0},  // (inline)
+    {21197, 33, 1, kOmitEmpty, 0, 21208},  // operations
+    {17663, 33, 1, kOmitEmpty, 0, 0},  // apiGroups
+    {21257, 33, 2, kOmitEmpty, 0, 0},  // apiVersions
+    {5726, 33, 3, kOmitEmpty, 0, 0},  // resources
+    {17046, 0, 4, kOmitEmpty | kPointer, 0, 21269},  // scope
+    {21322, 0, 2, 0, 0, 0},  // expression
+    {108, 0, 1, 0, 0, 0},  // name
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {20793, 467, 2, kOmitEmpty | kPatchMerge, 108, 0},  // webhooks
+    {20843, 33, 8, 0, 0, 0},  // admissionReviewVersions
+    {20867, 457, 2, 0, 0, 0},  // clientConfig
+    {20880, 0, 4, kOmitEmpty | kPointer, 0, 20894},  // failurePolicy
+    {20915, 462, 11, kOmitEmpty | kPatchMerge, 108, 0},  // matchConditions
+    {20931, 0, 9, kOmitEmpty | kPointer, 0, 20943},  // matchPolicy
+    {108, 0, 1, 0, 0, 0},  // name
+    {10997, 98, 5, kOmitEmpty | kPointer, 0, 0},  // namespaceSelector
+    {20962, 98, 10, kOmitEmpty | kPointer, 0, 0},  // objectSelector
+    {15824, 460, 3, kOmitEmpty, 0, 0},  // rules
+    {21022, 0, 6, kPointer, 0, 21034},  // sideEffects
+    {9588, 1, 7, kOmitEmpty | kPointer, 0, 0},  // timeoutSeconds
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 493, 2, 0, 0, 0},  // spec
+    {2067, 496, 3, kOmitEmpty, 0, 0},  // status
+    {21520, 492, 9, kOmitEmpty | kPointer, 0, 0},  // conversion
+    {4769, 0, 1, 0, 0, 0},  // group
+    {3067, 469, 3, 0, 0, 0},  // names
+    {21531, 4, 10, kOmitEmpty, 0, 0},  // preserveUnknownFields
+    {17046, 0, 4, 0, 0, 21553},  // scope
+    {21570, 488, 7, 0, 0, 0},  // versions
+    {21626, 33, 6, kOmitEmpty, 0, 0},  // categories
+    {1054, 0, 4, 0, 0, 0},  // kind
+    {21637, 0, 5, kOmitEmpty, 0, 0},  // listKind
+    {21646, 0, 1, 0, 0, 0},  // plural
+    {21653, 33, 3, kOmitEmpty, 0, 0},  // shortNames
+    {21664, 0, 2, kOmitEmpty, 0, 0},  // singular
+    {21722, 484, 6, kOmitEmpty, 0, 0},  // additionalPrinterColumns
+    {21747, 4, 7, kOmitEmpty, 0, 0},  // deprecated
+    {21758, 0, 8, kOmitEmpty | kPointer, 0, 0},  // deprecationWarning
+    {108, 0, 1, 0, 0, 0},  // name
+    {21777, 479, 4, kOmitEmpty | kPointer, 0, 0},  // schema
+    {21784, 486, 9, kOmitEmpty, 0, 0},  // selectableFields
+    {21801, 4, 2, 0, 0, 0},  // served
+    {21808, 4, 3, 0, 0, 0},  // storage
+    {21816, 482, 5, kOmitEmpty | kPointer, 0, 0},  // subresources
+    {21871, 472, 1, kOmitEmpty | kPointer, 0, 0},  // openAPIV3Schema
+    {21920, 0, 3, kOmitEmpty | kPointer, 0, 0},  // $ref
+    {21925, 0, 2, kOmitEmpty, 0, 21933},  // $schema
+    {21950, 8, 33, kOmitEmpty | kPointer, 0, 0},  // additionalItems
+    {21966, 8, 30, kOmitEmpty | kPointer, 0, 0},  // additionalProperties
+    {21987, 473, 25, kOmitEmpty, 0, 0},  // allOf
+    {21993, 473, 27, kOmitEmpty, 0, 0},  // anyOf
+    {1968, 8, 8, kOmitEmpty | kPointer, 0, 0},  // default
+    {21999, 474, 34, kOmitEmpty, 0, 22011},  // definitions
+    {22036, 475, 32, kOmitEmpty, 0, 22049},  // dependencies
+    {22075, 0, 4, kOmitEmpty, 0, 0},  // description
+    {22087, 471, 20, kOmitEmpty, 0, 0},  // enum
+    {22092, 8, 36, kOmitEmpty | kPointer, 0, 0},  // example
+    {22100, 4, 10, kOmitEmpty, 0, 0},  // exclusiveMaximum
+    {22117, 4, 12, kOmitEmpty, 0, 0},  // exclusiveMinimum
+    {22134, 476, 35, kOmitEmpty | kPointer, 0, 0},  // externalDocs
+    {22147, 0, 6, kOmitEmpty, 0, 0},  // format
+    {22154, 0, 1, kOmitEmpty, 0, 0},  // id
+    {7269, 8, 24, kOmitEmpty | kPointer, 0, 0},  // items
+    {22157, 1, 16, kOmitEmpty | kPointer, 0, 1144},  // maxItems
+    {22166, 1, 13, kOmitEmpty | kPointer, 0, 1144},  // maxLength
+    {22176, 1, 21, kOmitEmpty | kPointer, 0, 1144},  // maxProperties
+    {22190, 470, 9, kOmitEmpty | kPointer, 0, 0},  // maximum
+    {22198, 1, 17, kOmitEmpty | kPointer, 0, 1144},  // minItems
+    {22207, 1, 14, kOmitEmpty | kPointer, 0, 1144},  // minLength
+    {22217, 1, 22, kOmitEmpty | kPointer, 0, 1144},  // minProperties
+    {22231, 470, 11, kOmitEmpty | kPointer, 0, 0},  // minimum
+    {22239, 470, 19, kOmitEmpty | kPointer, 0, 0},  // multipleOf
+    {22250, 472, 28, kOmitEmpty | kPointer, 0, 0},  // not
+    {22254, 4, 37, kOmitEmpty, 0, 0},  // nullable
+    {22263, 473, 26, kOmitEmpty, 0, 0},  // oneOf
+    {22269, 0, 15, kOmitEmpty, 0, 0},  // pattern
+    {22277, 474, 31, kOmitEmpty, 0, 0},  // patternProperties
+    {22295, 474, 29, kOmitEmpty, 0, 0},  // properties
+    {5383, 33, 23, kOmitEmpty, 0, 0},  // required
+    {22306, 0, 7, kOmitEmpty, 0, 0},  // title
+    {55, 0, 5, kOmitEmpty, 0, 0},  // type
+    {22312, 4, 18, kOmitEmpty, 0, 0},  // uniqueItems
+    {22324, 4, 39, kOmitEmpty, 0, 0},  // x-kubernetes-embedded-resource
+    {22355, 4, 40, kOmitEmpty, 0, 0},  // x-kubernetes-int-or-string
+    {22382, 33, 41, kOmitEmpty, 0, 0},  // x-kubernetes-list-map-keys
+    {22409, 0, 42, kOmitEmpty | kPointer, 0, 0},  // x-kubernetes-list-type
+    {22432, 0, 43, kOmitEmpty | kPointer, 0, 0},  // x-kubernetes-map-type
+    {22454, 4, 38, kOmitEmpty | kPointer, 0, 0},  // x-kubernetes-preserve-unknown-fields
+    {22491, 478, 44, kOmitEmpty | kPatchMerge, 828, 22516},  // x-kubernetes-validations
+    {22075, 0, 1, kOmitEmpty, 0, 0},  // description
+    {21107, 0, 2, kOmitEmpty, 0, 0},  // url
+    {1609, 0, 5, kOmitEmpty, 0, 0},  // fieldPath
+    {1745, 0, 2, kOmitEmpty, 0, 0},  // message
+    {22606, 0, 3, kOmitEmpty, 0, 0},  // messageExpression
+    {22624, 4, 6, kOmitEmpty | kPointer, 0, 0},  // optionalOldSelf
+    {1753, 0, 4, kOmitEmpty | kPointer, 0, 22640},  // reason
+    {828, 0, 1, 0, 0, 0},  // rule
+    {22709, 481, 2, kOmitEmpty | kPointer, 0, 0},  // scale
+    {2067, 480, 1, kOmitEmpty | kPointer, 0, 0},  // status
+    {22812, 0, 3, kOmitEmpty | kPointer, 0, 0},  // labelSelectorPath
+    {22830, 0, 1, 0, 0, 0},  // specReplicasPath
+    {22847, 0, 2, 0, 0, 0},  // statusReplicasPath
+    {22075, 0, 4, kOmitEmpty, 0, 0},  // description
+    {22147, 0, 3, kOmitEmpty, 0, 0},  // format
+    {22914, 0, 6, 0, 0, 0},  // jsonPath
+    {108, 0, 1, 0, 0, 0},  // name
+    {6684, 1, 5, kOmitEmpty, 0, 0},  // priority
+    {55, 0, 2, 0, 0, 0},  // type
+    {22914, 0, 1, 0, 0, 0},  // jsonPath
+    {14402, 0, 1, 0, 0, 22998},  // strategy
+    {23024, 491, 2, kOmitEmpty | kPointer, 0, 0},  // webhook
+    {20867, 490, 2, kOmitEmpty | kPointer, 0, 0},  // clientConfig
+    {23067, 33, 3, 0, 0, 0},  // conversionReviewVersions
+    {21098, 12, 2, kOmitEmpty, 0, 0},  // caBundle
+    {9787, 489, 1, kOmitEmpty | kPointer, 0, 0},  // service
+    {21107, 0, 3, kOmitEmpty | kPointer, 0, 0},  // url
+    {108, 0, 2, 0, 0, 0},  // name
+    {1224, 0, 1, 0, 0, 0},  // namespace
+    {4003, 0, 3, kOmitEmpty | kPointer, 0, 0},  // path
+    {268, 1, 4, kOmitEmpty | kPointer, 0, 0},  // port
+    {23211, 469, 2, 0, 0, 0},  // acceptedNames
+    {2139, 495, 1, 0, 0, 0},  // conditions
+    {23225, 33, 3, 0, 0, 0},  // storedVersions
+    {2201, 2, 3, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1745, 0, 5, kOmitEmpty, 0, 0},  // message
+    {1753, 0, 4, kOmitEmpty, 0, 0},  // reason
+    {2067, 0, 2, 0, 0, 2220},  // status
+    {55, 0, 1, 0, 0, 23291},  // type
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {22075, 0, 4, kOmitEmpty, 0, 0},  // description
+    {23360, 4, 3, kOmitEmpty, 0, 0},  // globalDefault
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {6647, 0, 5, kOmitEmpty | kPointer, 0, 6664},  // preemptionPolicy
+    {2418, 1, 2, 0, 0, 0},  // value
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {23395, 0, 2, 0, 0, 0},  // handler
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {6638, 499, 3, kOmitEmpty | kPointer, 0, 0},  // overhead
+    {23403, 500, 4, kOmitEmpty | kPointer, 0, 0},  // scheduling
+    {23431, 28, 1, kOmitEmpty, 0, 1976},  // podFixed
+    {6622, 201, 1, kOmitEmpty, 0, 0},  // nodeSelector
+    {6949, 218, 2, kOmitEmpty, 0, 0},  // tolerations
+    {1678, 0, 6, kOmitEmpty, 0, 0},  // action
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {23475, 1, 15, kOmitEmpty, 0, 0},  // deprecatedCount
+    {23491, 2, 13, kOmitEmpty, 0, 0},  // deprecatedFirstTimestamp
+    {23516, 2, 14, kOmitEmpty, 0, 0},  // deprecatedLastTimestamp
+    {23540, 23, 12, kOmitEmpty, 0, 0},  // deprecatedSource
+    {1691, 24, 2, 0, 0, 0},  // eventTime
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, 0, 0, 0},  // metadata
+    {23557, 0, 10, kOmitEmpty, 0, 0},  // note
+    {1753, 0, 7, kOmitEmpty, 0, 0},  // reason
+    {23562, 15, 8, kOmitEmpty, 0, 0},  // regarding
+    {1760, 15, 9, kOmitEmpty | kPointer, 0, 0},  // related
+    {23572, 0, 4, kOmitEmpty, 0, 0},  // reportingController
+    {1787, 0, 5, kOmitEmpty, 0, 0},  // reportingInstance
+    {1805, 502, 3, kOmitEmpty | kPointer, 0, 0},  // series
+    {55, 0, 11, kOmitEmpty, 0, 0},  // type
+    {1685, 1, 1, 0, 0, 0},  // count
+    {1874, 24, 2, 0, 0, 0},  // lastObservedTime
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 505, 2, 0, 0, 0},  // spec
+    {2067, 506, 3, kOmitEmpty, 0, 0},  // status
+    {23680, 33, 1, 0, 0, 0},  // audiences
+    {23690, 504, 3, kPointer, 0, 0},  // boundObjectRef
+    {8031, 1, 4, kPointer, 0, 1144},  // expirationSeconds
+    {1017, 0, 2, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 1, kOmitEmpty, 0, 0},  // kind
+    {108, 0, 3, kOmitEmpty, 0, 0},  // name
+    {14, 0, 4, kOmitEmpty, 0, 1275},  // uid
+    {23781, 2, 2, 0, 0, 0},  // expirationTimestamp
+    {23801, 0, 1, 0, 0, 0},  // token
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 508, 2, 0, 0, 0},  // spec
+    {2067, 511, 3, kOmitEmpty, 0, 0},  // status
+    {23680, 33, 2, kOmitEmpty, 0, 0},  // audiences
+    {23801, 0, 1, kOmitEmpty, 0, 0},  // token
+    {23680, 33, 4, kOmitEmpty, 0, 0},  // audiences
+    {23907, 4, 1, kOmitEmpty, 0, 0},  // authenticated
+    {3167, 0, 3, kOmitEmpty, 0, 0},  // error
+    {4196, 510, 2, kOmitEmpty, 0, 0},  // user
+    {23948, 509, 4, kOmitEmpty, 0, 23954},  // extra
+    {23979, 33, 3, kOmitEmpty, 0, 0},  // groups
+    {14, 0, 2, kOmitEmpty, 0, 0},  // uid
+    {23986, 0, 1, kOmitEmpty, 0, 0},  // username
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 519, 2, 0, 0, 0},  // spec
+    {2067, 520, 3, kOmitEmpty, 0, 0},  // status
+    {23948, 509, 5, kOmitEmpty, 0, 23954},  // extra
+    {23979, 33, 4, kOmitEmpty, 0, 0},  // groups
+    {24073, 518, 2, kOmitEmpty | kPointer, 0, 0},  // nonResourceAttributes
+    {24095, 517, 1, kOmitEmpty | kPointer, 0, 0},  // resourceAttributes
+    {14, 0, 6, kOmitEmpty, 0, 0},  // uid
+    {4196, 0, 3, kOmitEmpty, 0, 0},  // user
+    {24150, 515, 8, kOmitEmpty | kPointer, 0, 0},  // fieldSelector
+    {4769, 0, 3, kOmitEmpty, 0, 0},  // group
+    {8086, 516, 9, kOmitEmpty | kPointer, 0, 0},  // labelSelector
+    {108, 0, 7, kOmitEmpty, 0, 0},  // name
+    {1224, 0, 1, kOmitEmpty, 0, 0},  // namespace
+    {7715, 0, 5, kOmitEmpty, 0, 0},  // resource
+    {1433, 0, 6, kOmitEmpty, 0, 0},  // subresource
+    {24164, 0, 2, kOmitEmpty, 0, 0},  // verb
+    {24169, 0, 4, kOmitEmpty, 0, 0},  // version
+    {24218, 0, 1, kOmitEmpty, 0, 0},  // rawSelector
+    {24230, 514, 2, kOmitEmpty, 0, 0},  // requirements
+    {2404, 0, 1, 0, 0, 0},  // key
+    {5517, 0, 2, 0, 0, 24276},  // operator
+    {5550, 33, 3, kOmitEmpty, 0, 0},  // values
+    {24218, 0, 1, kOmitEmpty, 0, 0},  // rawSelector
+    {24230, 97, 2, kOmitEmpty, 0, 0},  // requirements
+    {4003, 0, 1, kOmitEmpty, 0, 0},  // path
+    {24164, 0, 2, kOmitEmpty, 0, 0},  // verb
+    {24424, 4, 1, 0, 0, 0},  // allowed
+    {24432, 4, 4, kOmitEmpty, 0, 0},  // denied
+    {24439, 0, 3, kOmitEmpty, 0, 0},  // evaluationError
+    {1753, 0, 2, kOmitEmpty, 0, 0},  // reason
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {24470, 1, 6, kOmitEmpty, 0, 0},  // code
+    {24475, 525, 5, kOmitEmpty | kPointer, 0, 0},  // details
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1745, 0, 3, kOmitEmpty, 0, 0},  // message
+    {1059, 522, 1, kOmitEmpty, 0, 0},  // metadata
+    {1753, 0, 4, kOmitEmpty, 0, 24483},  // reason
+    {2067, 0, 2, kOmitEmpty, 0, 0},  // status
+    {24516, 0, 3, kOmitEmpty, 0, 0},  // continue
+    {24525, 1, 4, kOmitEmpty | kPointer, 0, 1144},  // remainingItemCount
+    {1250, 0, 2, kOmitEmpty, 0, 0},  // resourceVersion
+    {1266, 0, 1, kOmitEmpty, 0, 0},  // selfLink
+    {24566, 524, 4, kOmitEmpty, 0, 0},  // causes
+    {4769, 0, 2, kOmitEmpty, 0, 0},  // group
+    {1054, 0, 3, kOmitEmpty, 0, 0},  // kind
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {24573, 1, 5, kOmitEmpty, 0, 0},  // retryAfterSeconds
+    {14, 0, 6, kOmitEmpty, 0, 1275},  // uid
+    {24611, 0, 3, kOmitEmpty, 0, 0},  // field
+    {1745, 0, 2, kOmitEmpty, 0, 0},  // message
+    {1753, 0, 1, kOmitEmpty, 0, 24617},  // reason
 };
 
 constexpr KindRow kKinds[] = {
