@@ -35,6 +35,7 @@ struct FieldRow {
   std::uint8_t number;
   std::uint8_t flags;
   std::uint16_t merge_key;
+  std::uint16_t go_name;
 };
 struct KindRow {
   std::uint16_t group, version, kind;
@@ -131,6 +132,8 @@ bool Field::patchMerges() const { return kFields[row_].flags & kPatchMerge; }
 bool Field::patchReplaces() const { return kFields[row_].flags & kPatchReplace; }
 bool Field::patchRetainsKeys() const { return kFields[row_].flags & kPatchRetainKeys; }
 std::string_view Field::patchMergeKey() const { return nameAt(kFields[row_].merge_key); }
+
+std::string_view Field::goName() const { return nameAt(kFields[row_].go_name); }
 
 std::vector<BuiltInKind> builtInKinds() {
   std::vector<BuiltInKind> out;

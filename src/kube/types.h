@@ -98,6 +98,10 @@ class Field {
   bool patchRetainsKeys() const;
   std::string_view patchMergeKey() const;
 
+  // What the API server's messages call its type, where that does not follow from the form:
+  // "int64", "v1.RestartPolicy", "[]v1.Capability". Else empty.
+  std::string_view goName() const;
+
  private:
   friend class Type;
   explicit Field(std::uint16_t row) : row_(row) {}

@@ -65,7 +65,10 @@ constexpr char kNames[] =
     "\020" "discovery.k8s.io"
     "\015" "EndpointSlice"
     "\016" "storage.k8s.io"
+    "\011" "CSIDriver"
+    "\007" "CSINode"
     "\014" "StorageClass"
+    "\020" "VolumeAttachment"
     "\034" "admissionregistration.k8s.io"
     "\034" "MutatingWebhookConfiguration"
     "\036" "ValidatingWebhookConfiguration"
@@ -74,6 +77,8 @@ constexpr char kNames[] =
     "\004" "rule"
     "\021" "scheduling.k8s.io"
     "\015" "PriorityClass"
+    "\013" "node.k8s.io"
+    "\014" "RuntimeClass"
     "\015" "events.k8s.io"
     "\025" "authentication.k8s.io"
     "\014" "TokenRequest"
@@ -92,6 +97,7 @@ constexpr char kNames[] =
     "\013" "annotations"
     "\021" "creationTimestamp"
     "\032" "deletionGracePeriodSeconds"
+    "\005" "int64"
     "\021" "deletionTimestamp"
     "\012" "finalizers"
     "\014" "generateName"
@@ -102,6 +108,7 @@ constexpr char kNames[] =
     "\017" "ownerReferences"
     "\017" "resourceVersion"
     "\010" "selfLink"
+    "\011" "types.UID"
     "\026" "meta/v1 OwnerReference"
     "\022" "blockOwnerDeletion"
     "\012" "controller"
@@ -110,6 +117,7 @@ constexpr char kNames[] =
     "\010" "fieldsV1"
     "\007" "manager"
     "\011" "operation"
+    "\035" "v1.ManagedFieldsOperationType"
     "\013" "subresource"
     "\004" "time"
     "\021" "core/v1 Endpoints"
@@ -126,6 +134,7 @@ constexpr char kNames[] =
     "\011" "fieldPath"
     "\024" "core/v1 EndpointPort"
     "\013" "appProtocol"
+    "\013" "v1.Protocol"
     "\015" "core/v1 Event"
     "\006" "action"
     "\005" "count"
@@ -151,18 +160,24 @@ constexpr char kNames[] =
     "\006" "limits"
     "\026" "core/v1 LimitRangeItem"
     "\007" "default"
+    "\017" "v1.ResourceList"
     "\016" "defaultRequest"
     "\003" "max"
     "\024" "maxLimitRequestRatio"
     "\003" "min"
+    "\014" "v1.LimitType"
     "\021" "core/v1 Namespace"
     "\006" "status"
     "\025" "core/v1 NamespaceSpec"
+    "\022" "[]v1.FinalizerName"
     "\027" "core/v1 NamespaceStatus"
     "\012" "conditions"
     "\005" "phase"
+    "\021" "v1.NamespacePhase"
     "\032" "core/v1 NamespaceCondition"
     "\022" "lastTransitionTime"
+    "\022" "v1.ConditionStatus"
+    "\031" "v1.NamespaceConditionType"
     "\014" "core/v1 Node"
     "\020" "core/v1 NodeSpec"
     "\014" "configSource"
@@ -174,6 +189,7 @@ constexpr char kNames[] =
     "\015" "unschedulable"
     "\015" "core/v1 Taint"
     "\006" "effect"
+    "\016" "v1.TaintEffect"
     "\003" "key"
     "\011" "timeAdded"
     "\005" "value"
@@ -189,13 +205,17 @@ constexpr char kNames[] =
     "\010" "features"
     "\006" "images"
     "\010" "nodeInfo"
+    "\014" "v1.NodePhase"
     "\017" "runtimeHandlers"
     "\017" "volumesAttached"
     "\014" "volumesInUse"
+    "\025" "[]v1.UniqueVolumeName"
     "\025" "core/v1 NodeCondition"
     "\021" "lastHeartbeatTime"
+    "\024" "v1.NodeConditionType"
     "\023" "core/v1 NodeAddress"
     "\007" "address"
+    "\022" "v1.NodeAddressType"
     "\033" "core/v1 NodeDaemonEndpoints"
     "\017" "kubeletEndpoint"
     "\026" "core/v1 DaemonEndpoint"
@@ -217,6 +237,7 @@ constexpr char kNames[] =
     "\005" "names"
     "\011" "sizeBytes"
     "\026" "core/v1 AttachedVolume"
+    "\023" "v1.UniqueVolumeName"
     "\030" "core/v1 NodeConfigStatus"
     "\006" "active"
     "\010" "assigned"
@@ -231,13 +252,16 @@ constexpr char kNames[] =
     "\030" "core/v1 PersistentVolume"
     "\034" "core/v1 PersistentVolumeSpec"
     "\013" "accessModes"
+    "\037" "[]v1.PersistentVolumeAccessMode"
     "\010" "claimRef"
     "\014" "mountOptions"
     "\014" "nodeAffinity"
     "\035" "persistentVolumeReclaimPolicy"
+    "\040" "v1.PersistentVolumeReclaimPolicy"
     "\020" "storageClassName"
     "\031" "volumeAttributesClassName"
     "\012" "volumeMode"
+    "\027" "v1.PersistentVolumeMode"
     "\036" "core/v1 PersistentVolumeSource"
     "\024" "awsElasticBlockStore"
     "\011" "azureDisk"
@@ -270,6 +294,7 @@ constexpr char kNames[] =
     "\010" "volumeID"
     "\034" "core/v1 HostPathVolumeSource"
     "\004" "path"
+    "\017" "v1.HostPathType"
     "\047" "core/v1 GlusterfsPersistentVolumeSource"
     "\011" "endpoints"
     "\022" "endpointsNamespace"
@@ -319,8 +344,10 @@ constexpr char kNames[] =
     "\006" "volume"
     "\035" "core/v1 AzureDiskVolumeSource"
     "\013" "cachingMode"
+    "\033" "v1.AzureDataDiskCachingMode"
     "\010" "diskName"
     "\007" "diskURI"
+    "\024" "v1.AzureDataDiskKind"
     "\050" "core/v1 PhotonPersistentDiskVolumeSource"
     "\004" "pdID"
     "\034" "core/v1 PortworxVolumeSource"
@@ -352,9 +379,11 @@ constexpr char kNames[] =
     "\013" "matchFields"
     "\037" "core/v1 NodeSelectorRequirement"
     "\010" "operator"
+    "\027" "v1.NodeSelectorOperator"
     "\006" "values"
     "\036" "core/v1 PersistentVolumeStatus"
     "\027" "lastPhaseTransitionTime"
+    "\030" "v1.PersistentVolumePhase"
     "\035" "core/v1 PersistentVolumeClaim"
     "\041" "core/v1 PersistentVolumeClaimSpec"
     "\012" "dataSource"
@@ -364,6 +393,7 @@ constexpr char kNames[] =
     "\025" "meta/v1 LabelSelector"
     "\013" "matchLabels"
     "\040" "meta/v1 LabelSelectorRequirement"
+    "\030" "v1.LabelSelectorOperator"
     "\042" "core/v1 VolumeResourceRequirements"
     "\010" "requests"
     "\041" "core/v1 TypedLocalObjectReference"
@@ -371,12 +401,16 @@ constexpr char kNames[] =
     "\034" "core/v1 TypedObjectReference"
     "\043" "core/v1 PersistentVolumeClaimStatus"
     "\031" "allocatedResourceStatuses"
+    "\052" "map[v1.ResourceName]v1.ClaimResourceStatus"
     "\022" "allocatedResources"
     "\040" "currentVolumeAttributesClassName"
     "\022" "modifyVolumeStatus"
+    "\035" "v1.PersistentVolumeClaimPhase"
     "\046" "core/v1 PersistentVolumeClaimCondition"
     "\015" "lastProbeTime"
+    "\045" "v1.PersistentVolumeClaimConditionType"
     "\032" "core/v1 ModifyVolumeStatus"
+    "\052" "v1.PersistentVolumeClaimModifyVolumeStatus"
     "\037" "targetVolumeAttributesClassName"
     "\013" "core/v1 Pod"
     "\017" "core/v1 PodSpec"
@@ -386,6 +420,7 @@ constexpr char kNames[] =
     "\012" "containers"
     "\011" "dnsConfig"
     "\011" "dnsPolicy"
+    "\014" "v1.DNSPolicy"
     "\022" "enableServiceLinks"
     "\023" "ephemeralContainers"
     "\013" "hostAliases"
@@ -400,11 +435,13 @@ constexpr char kNames[] =
     "\002" "os"
     "\010" "overhead"
     "\020" "preemptionPolicy"
+    "\023" "v1.PreemptionPolicy"
     "\010" "priority"
     "\021" "priorityClassName"
     "\016" "readinessGates"
     "\016" "resourceClaims"
     "\015" "restartPolicy"
+    "\020" "v1.RestartPolicy"
     "\020" "runtimeClassName"
     "\015" "schedulerName"
     "\017" "schedulingGates"
@@ -429,6 +466,7 @@ constexpr char kNames[] =
     "\006" "secret"
     "\034" "core/v1 EmptyDirVolumeSource"
     "\006" "medium"
+    "\020" "v1.StorageMedium"
     "\011" "sizeLimit"
     "\033" "core/v1 GitRepoVolumeSource"
     "\011" "directory"
@@ -489,6 +527,7 @@ constexpr char kNames[] =
     "\045" "core/v1 PersistentVolumeClaimTemplate"
     "\031" "core/v1 ImageVolumeSource"
     "\012" "pullPolicy"
+    "\015" "v1.PullPolicy"
     "\011" "reference"
     "\021" "core/v1 Container"
     "\004" "args"
@@ -500,12 +539,14 @@ constexpr char kNames[] =
     "\015" "livenessProbe"
     "\016" "readinessProbe"
     "\014" "resizePolicy"
+    "\031" "v1.ContainerRestartPolicy"
     "\022" "restartPolicyRules"
     "\014" "startupProbe"
     "\005" "stdin"
     "\011" "stdinOnce"
     "\026" "terminationMessagePath"
     "\030" "terminationMessagePolicy"
+    "\033" "v1.TerminationMessagePolicy"
     "\003" "tty"
     "\015" "volumeDevices"
     "\014" "volumeMounts"
@@ -533,12 +574,18 @@ constexpr char kNames[] =
     "\007" "request"
     "\035" "core/v1 ContainerResizePolicy"
     "\014" "resourceName"
+    "\017" "v1.ResourceName"
+    "\036" "v1.ResourceResizeRestartPolicy"
     "\034" "core/v1 ContainerRestartRule"
+    "\035" "v1.ContainerRestartRuleAction"
     "\011" "exitCodes"
     "\047" "core/v1 ContainerRestartRuleOnExitCodes"
+    "\052" "v1.ContainerRestartRuleOnExitCodesOperator"
     "\023" "core/v1 VolumeMount"
     "\020" "mountPropagation"
+    "\027" "v1.MountPropagationMode"
     "\021" "recursiveReadOnly"
+    "\030" "v1.RecursiveReadOnlyMode"
     "\007" "subPath"
     "\013" "subPathExpr"
     "\024" "core/v1 VolumeDevice"
@@ -557,6 +604,7 @@ constexpr char kNames[] =
     "\025" "core/v1 HTTPGetAction"
     "\013" "httpHeaders"
     "\006" "scheme"
+    "\014" "v1.URIScheme"
     "\022" "core/v1 HTTPHeader"
     "\027" "core/v1 TCPSocketAction"
     "\022" "core/v1 GRPCAction"
@@ -565,6 +613,7 @@ constexpr char kNames[] =
     "\011" "postStart"
     "\007" "preStop"
     "\012" "stopSignal"
+    "\011" "v1.Signal"
     "\030" "core/v1 LifecycleHandler"
     "\005" "sleep"
     "\023" "core/v1 SleepAction"
@@ -575,6 +624,7 @@ constexpr char kNames[] =
     "\014" "capabilities"
     "\012" "privileged"
     "\011" "procMount"
+    "\020" "v1.ProcMountType"
     "\026" "readOnlyRootFilesystem"
     "\012" "runAsGroup"
     "\014" "runAsNonRoot"
@@ -584,6 +634,7 @@ constexpr char kNames[] =
     "\016" "windowsOptions"
     "\024" "core/v1 Capabilities"
     "\003" "add"
+    "\017" "[]v1.Capability"
     "\004" "drop"
     "\026" "core/v1 SELinuxOptions"
     "\005" "level"
@@ -595,15 +646,21 @@ constexpr char kNames[] =
     "\015" "runAsUserName"
     "\026" "core/v1 SeccompProfile"
     "\020" "localhostProfile"
+    "\025" "v1.SeccompProfileType"
     "\027" "core/v1 AppArmorProfile"
+    "\026" "v1.AppArmorProfileType"
     "\032" "core/v1 EphemeralContainer"
     "\023" "targetContainerName"
     "\040" "core/v1 EphemeralContainerCommon"
     "\032" "core/v1 PodSecurityContext"
     "\007" "fsGroup"
     "\023" "fsGroupChangePolicy"
+    "\031" "v1.PodFSGroupChangePolicy"
     "\023" "seLinuxChangePolicy"
+    "\031" "v1.PodSELinuxChangePolicy"
     "\022" "supplementalGroups"
+    "\007" "[]int64"
+    "\033" "v1.SupplementalGroupsPolicy"
     "\007" "sysctls"
     "\016" "core/v1 Sysctl"
     "\020" "core/v1 Affinity"
@@ -625,6 +682,7 @@ constexpr char kNames[] =
     "\017" "podAffinityTerm"
     "\027" "core/v1 PodAntiAffinity"
     "\022" "core/v1 Toleration"
+    "\025" "v1.TolerationOperator"
     "\021" "tolerationSeconds"
     "\021" "core/v1 HostAlias"
     "\011" "hostnames"
@@ -634,12 +692,16 @@ constexpr char kNames[] =
     "\032" "core/v1 PodDNSConfigOption"
     "\030" "core/v1 PodReadinessGate"
     "\015" "conditionType"
+    "\023" "v1.PodConditionType"
     "\040" "core/v1 TopologySpreadConstraint"
     "\007" "maxSkew"
     "\012" "minDomains"
     "\022" "nodeAffinityPolicy"
+    "\026" "v1.NodeInclusionPolicy"
     "\020" "nodeTaintsPolicy"
+    "\040" "v1.UnsatisfiableConstraintAction"
     "\015" "core/v1 PodOS"
+    "\011" "v1.OSName"
     "\031" "core/v1 PodSchedulingGate"
     "\030" "core/v1 PodResourceClaim"
     "\021" "resourceClaimName"
@@ -652,10 +714,13 @@ constexpr char kNames[] =
     "\025" "initContainerStatuses"
     "\021" "nominatedNodeName"
     "\022" "observedGeneration"
+    "\013" "v1.PodPhase"
     "\005" "podIP"
     "\006" "podIPs"
     "\010" "qosClass"
+    "\016" "v1.PodQOSClass"
     "\006" "resize"
+    "\022" "v1.PodResizeStatus"
     "\025" "resourceClaimStatuses"
     "\011" "startTime"
     "\024" "core/v1 PodCondition"
@@ -689,6 +754,8 @@ constexpr char kNames[] =
     "\026" "core/v1 ResourceStatus"
     "\026" "core/v1 ResourceHealth"
     "\006" "health"
+    "\027" "v1.ResourceHealthStatus"
+    "\015" "v1.ResourceID"
     "\036" "core/v1 PodResourceClaimStatus"
     "\046" "core/v1 PodExtendedResourceClaimStatus"
     "\017" "requestMappings"
@@ -706,18 +773,23 @@ constexpr char kNames[] =
     "\024" "fullyLabeledReplicas"
     "\015" "readyReplicas"
     "\046" "core/v1 ReplicationControllerCondition"
+    "\045" "v1.ReplicationControllerConditionType"
     "\025" "core/v1 ResourceQuota"
     "\031" "core/v1 ResourceQuotaSpec"
     "\004" "hard"
     "\015" "scopeSelector"
     "\006" "scopes"
+    "\027" "[]v1.ResourceQuotaScope"
     "\025" "core/v1 ScopeSelector"
     "\051" "core/v1 ScopedResourceSelectorRequirement"
+    "\030" "v1.ScopeSelectorOperator"
     "\011" "scopeName"
+    "\025" "v1.ResourceQuotaScope"
     "\033" "core/v1 ResourceQuotaStatus"
     "\004" "used"
     "\016" "core/v1 Secret"
     "\012" "stringData"
+    "\015" "v1.SecretType"
     "\017" "core/v1 Service"
     "\023" "core/v1 ServiceSpec"
     "\035" "allocateLoadBalancerNodePorts"
@@ -726,17 +798,23 @@ constexpr char kNames[] =
     "\013" "externalIPs"
     "\014" "externalName"
     "\025" "externalTrafficPolicy"
+    "\037" "v1.ServiceExternalTrafficPolicy"
     "\023" "healthCheckNodePort"
     "\025" "internalTrafficPolicy"
+    "\037" "v1.ServiceInternalTrafficPolicy"
     "\012" "ipFamilies"
+    "\015" "[]v1.IPFamily"
     "\016" "ipFamilyPolicy"
+    "\021" "v1.IPFamilyPolicy"
     "\021" "loadBalancerClass"
     "\016" "loadBalancerIP"
     "\030" "loadBalancerSourceRanges"
     "\030" "publishNotReadyAddresses"
     "\017" "sessionAffinity"
+    "\022" "v1.ServiceAffinity"
     "\025" "sessionAffinityConfig"
     "\023" "trafficDistribution"
+    "\016" "v1.ServiceType"
     "\023" "core/v1 ServicePort"
     "\010" "nodePort"
     "\012" "targetPort"
@@ -749,6 +827,7 @@ constexpr char kNames[] =
     "\007" "ingress"
     "\033" "core/v1 LoadBalancerIngress"
     "\006" "ipMode"
+    "\025" "v1.LoadBalancerIPMode"
     "\022" "core/v1 PortStatus"
     "\021" "meta/v1 Condition"
     "\026" "core/v1 ServiceAccount"
@@ -760,6 +839,7 @@ constexpr char kNames[] =
     "\016" "updateStrategy"
     "\037" "apps/v1 DaemonSetUpdateStrategy"
     "\015" "rollingUpdate"
+    "\036" "v1.DaemonSetUpdateStrategyType"
     "\036" "apps/v1 RollingUpdateDaemonSet"
     "\010" "maxSurge"
     "\016" "maxUnavailable"
@@ -773,12 +853,14 @@ constexpr char kNames[] =
     "\021" "numberUnavailable"
     "\026" "updatedNumberScheduled"
     "\032" "apps/v1 DaemonSetCondition"
+    "\031" "v1.DaemonSetConditionType"
     "\022" "apps/v1 Deployment"
     "\026" "apps/v1 DeploymentSpec"
     "\006" "paused"
     "\027" "progressDeadlineSeconds"
     "\010" "strategy"
     "\032" "apps/v1 DeploymentStrategy"
+    "\031" "v1.DeploymentStrategyType"
     "\037" "apps/v1 RollingUpdateDeployment"
     "\030" "apps/v1 DeploymentStatus"
     "\023" "terminatingReplicas"
@@ -786,21 +868,26 @@ constexpr char kNames[] =
     "\017" "updatedReplicas"
     "\033" "apps/v1 DeploymentCondition"
     "\016" "lastUpdateTime"
+    "\032" "v1.DeploymentConditionType"
     "\022" "apps/v1 ReplicaSet"
     "\026" "apps/v1 ReplicaSetSpec"
     "\030" "apps/v1 ReplicaSetStatus"
     "\033" "apps/v1 ReplicaSetCondition"
+    "\032" "v1.ReplicaSetConditionType"
     "\023" "apps/v1 StatefulSet"
     "\027" "apps/v1 StatefulSetSpec"
     "\010" "ordinals"
     "\044" "persistentVolumeClaimRetentionPolicy"
     "\023" "podManagementPolicy"
+    "\032" "v1.PodManagementPolicyType"
     "\013" "serviceName"
     "\024" "volumeClaimTemplates"
     "\041" "apps/v1 StatefulSetUpdateStrategy"
+    "\040" "v1.StatefulSetUpdateStrategyType"
     "\050" "apps/v1 RollingUpdateStatefulSetStrategy"
     "\067" "apps/v1 StatefulSetPersistentVolumeClaimRetentionPolicy"
     "\013" "whenDeleted"
+    "\053" "v1.PersistentVolumeClaimRetentionPolicyType"
     "\012" "whenScaled"
     "\033" "apps/v1 StatefulSetOrdinals"
     "\005" "start"
@@ -809,9 +896,11 @@ constexpr char kNames[] =
     "\017" "currentRevision"
     "\016" "updateRevision"
     "\034" "apps/v1 StatefulSetCondition"
+    "\033" "v1.StatefulSetConditionType"
     "\020" "batch/v1 CronJob"
     "\024" "batch/v1 CronJobSpec"
     "\021" "concurrencyPolicy"
+    "\024" "v1.ConcurrencyPolicy"
     "\026" "failedJobsHistoryLimit"
     "\013" "jobTemplate"
     "\010" "schedule"
@@ -824,6 +913,7 @@ constexpr char kNames[] =
     "\014" "backoffLimit"
     "\024" "backoffLimitPerIndex"
     "\016" "completionMode"
+    "\021" "v1.CompletionMode"
     "\013" "completions"
     "\011" "managedBy"
     "\016" "manualSelector"
@@ -831,14 +921,17 @@ constexpr char kNames[] =
     "\013" "parallelism"
     "\020" "podFailurePolicy"
     "\024" "podReplacementPolicy"
+    "\027" "v1.PodReplacementPolicy"
     "\015" "successPolicy"
     "\027" "ttlSecondsAfterFinished"
     "\031" "batch/v1 PodFailurePolicy"
     "\005" "rules"
     "\035" "batch/v1 PodFailurePolicyRule"
+    "\031" "v1.PodFailurePolicyAction"
     "\013" "onExitCodes"
     "\017" "onPodConditions"
     "\057" "batch/v1 PodFailurePolicyOnExitCodesRequirement"
+    "\046" "v1.PodFailurePolicyOnExitCodesOperator"
     "\057" "batch/v1 PodFailurePolicyOnPodConditionsPattern"
     "\026" "batch/v1 SuccessPolicy"
     "\032" "batch/v1 SuccessPolicyRule"
@@ -857,7 +950,9 @@ constexpr char kNames[] =
     "\013" "terminating"
     "\027" "uncountedTerminatedPods"
     "\025" "batch/v1 JobCondition"
+    "\023" "v1.JobConditionType"
     "\040" "batch/v1 UncountedTerminatedPods"
+    "\013" "[]types.UID"
     "\025" "networking/v1 Ingress"
     "\031" "networking/v1 IngressSpec"
     "\016" "defaultBackend"
@@ -877,6 +972,7 @@ constexpr char kNames[] =
     "\035" "networking/v1 HTTPIngressPath"
     "\007" "backend"
     "\010" "pathType"
+    "\013" "v1.PathType"
     "\033" "networking/v1 IngressStatus"
     "\047" "networking/v1 IngressLoadBalancerStatus"
     "\050" "networking/v1 IngressLoadBalancerIngress"
@@ -891,6 +987,7 @@ constexpr char kNames[] =
     "\006" "egress"
     "\013" "podSelector"
     "\013" "policyTypes"
+    "\017" "[]v1.PolicyType"
     "\046" "networking/v1 NetworkPolicyIngressRule"
     "\004" "from"
     "\037" "networking/v1 NetworkPolicyPort"
@@ -906,6 +1003,7 @@ constexpr char kNames[] =
     "\041" "policy/v1 PodDisruptionBudgetSpec"
     "\014" "minAvailable"
     "\032" "unhealthyPodEvictionPolicy"
+    "\041" "v1.UnhealthyPodEvictionPolicyType"
     "\043" "policy/v1 PodDisruptionBudgetStatus"
     "\016" "currentHealthy"
     "\016" "desiredHealthy"
@@ -952,6 +1050,7 @@ constexpr char kNames[] =
     "\010" "external"
     "\006" "object"
     "\004" "pods"
+    "\023" "v2.MetricSourceType"
     "\041" "autoscaling/v2 ObjectMetricSource"
     "\017" "describedObject"
     "\006" "metric"
@@ -959,6 +1058,7 @@ constexpr char kNames[] =
     "\033" "autoscaling/v2 MetricTarget"
     "\022" "averageUtilization"
     "\014" "averageValue"
+    "\023" "v2.MetricTargetType"
     "\037" "autoscaling/v2 MetricIdentifier"
     "\037" "autoscaling/v2 PodsMetricSource"
     "\043" "autoscaling/v2 ResourceMetricSource"
@@ -971,9 +1071,11 @@ constexpr char kNames[] =
     "\036" "autoscaling/v2 HPAScalingRules"
     "\010" "policies"
     "\014" "selectPolicy"
+    "\026" "v2.ScalingPolicySelect"
     "\032" "stabilizationWindowSeconds"
     "\011" "tolerance"
     "\037" "autoscaling/v2 HPAScalingPolicy"
+    "\027" "v2.HPAScalingPolicyType"
     "\054" "autoscaling/v2 HorizontalPodAutoscalerStatus"
     "\016" "currentMetrics"
     "\033" "autoscaling/v2 MetricStatus"
@@ -985,6 +1087,7 @@ constexpr char kNames[] =
     "\054" "autoscaling/v2 ContainerResourceMetricStatus"
     "\043" "autoscaling/v2 ExternalMetricStatus"
     "\057" "autoscaling/v2 HorizontalPodAutoscalerCondition"
+    "\047" "v2.HorizontalPodAutoscalerConditionType"
     "\025" "coordination/v1 Lease"
     "\031" "coordination/v1 LeaseSpec"
     "\013" "acquireTime"
@@ -993,8 +1096,10 @@ constexpr char kNames[] =
     "\020" "leaseTransitions"
     "\017" "preferredHolder"
     "\011" "renewTime"
+    "\033" "v1.CoordinatedLeaseStrategy"
     "\032" "discovery/v1 EndpointSlice"
     "\013" "addressType"
+    "\016" "v1.AddressType"
     "\025" "discovery/v1 Endpoint"
     "\022" "deprecatedTopology"
     "\005" "hints"
@@ -1007,34 +1112,75 @@ constexpr char kNames[] =
     "\024" "discovery/v1 ForZone"
     "\024" "discovery/v1 ForNode"
     "\031" "discovery/v1 EndpointPort"
+    "\024" "storage/v1 CSIDriver"
+    "\030" "storage/v1 CSIDriverSpec"
+    "\016" "attachRequired"
+    "\015" "fsGroupPolicy"
+    "\020" "v1.FSGroupPolicy"
+    "\042" "nodeAllocatableUpdatePeriodSeconds"
+    "\016" "podInfoOnMount"
+    "\021" "requiresRepublish"
+    "\014" "seLinuxMount"
+    "\017" "storageCapacity"
+    "\015" "tokenRequests"
+    "\024" "volumeLifecycleModes"
+    "\030" "[]v1.VolumeLifecycleMode"
+    "\027" "storage/v1 TokenRequest"
+    "\022" "storage/v1 CSINode"
+    "\026" "storage/v1 CSINodeSpec"
+    "\007" "drivers"
+    "\030" "storage/v1 CSINodeDriver"
+    "\006" "nodeID"
+    "\014" "topologyKeys"
+    "\036" "storage/v1 VolumeNodeResources"
     "\027" "storage/v1 StorageClass"
     "\024" "allowVolumeExpansion"
     "\021" "allowedTopologies"
     "\013" "provisioner"
     "\015" "reclaimPolicy"
     "\021" "volumeBindingMode"
+    "\024" "v1.VolumeBindingMode"
     "\034" "core/v1 TopologySelectorTerm"
     "\025" "matchLabelExpressions"
     "\050" "core/v1 TopologySelectorLabelRequirement"
+    "\033" "storage/v1 VolumeAttachment"
+    "\037" "storage/v1 VolumeAttachmentSpec"
+    "\010" "attacher"
+    "\041" "storage/v1 VolumeAttachmentSource"
+    "\020" "inlineVolumeSpec"
+    "\024" "persistentVolumeName"
+    "\041" "storage/v1 VolumeAttachmentStatus"
+    "\013" "attachError"
+    "\010" "attached"
+    "\022" "attachmentMetadata"
+    "\013" "detachError"
+    "\026" "storage/v1 VolumeError"
+    "\011" "errorCode"
     "\065" "admissionregistration/v1 MutatingWebhookConfiguration"
     "\010" "webhooks"
     "\050" "admissionregistration/v1 MutatingWebhook"
     "\027" "admissionReviewVersions"
     "\014" "clientConfig"
     "\015" "failurePolicy"
+    "\024" "v1.FailurePolicyType"
     "\017" "matchConditions"
     "\013" "matchPolicy"
+    "\022" "v1.MatchPolicyType"
     "\016" "objectSelector"
     "\022" "reinvocationPolicy"
+    "\031" "v1.ReinvocationPolicyType"
     "\013" "sideEffects"
+    "\022" "v1.SideEffectClass"
     "\054" "admissionregistration/v1 WebhookClientConfig"
     "\010" "caBundle"
     "\003" "url"
     "\051" "admissionregistration/v1 ServiceReference"
     "\053" "admissionregistration/v1 RuleWithOperations"
     "\012" "operations"
+    "\022" "[]v1.OperationType"
     "\035" "admissionregistration/v1 Rule"
     "\013" "apiVersions"
+    "\014" "v1.ScopeType"
     "\047" "admissionregistration/v1 MatchCondition"
     "\012" "expression"
     "\067" "admissionregistration/v1 ValidatingWebhookConfiguration"
@@ -1043,6 +1189,7 @@ constexpr char kNames[] =
     "\055" "apiextensions/v1 CustomResourceDefinitionSpec"
     "\012" "conversion"
     "\025" "preserveUnknownFields"
+    "\020" "v1.ResourceScope"
     "\010" "versions"
     "\056" "apiextensions/v1 CustomResourceDefinitionNames"
     "\012" "categories"
@@ -1064,12 +1211,15 @@ constexpr char kNames[] =
     "\040" "apiextensions/v1 JSONSchemaProps"
     "\004" "$ref"
     "\007" "$schema"
+    "\020" "v1.JSONSchemaURL"
     "\017" "additionalItems"
     "\024" "additionalProperties"
     "\005" "allOf"
     "\005" "anyOf"
     "\013" "definitions"
+    "\030" "v1.JSONSchemaDefinitions"
     "\014" "dependencies"
+    "\031" "v1.JSONSchemaDependencies"
     "\013" "description"
     "\004" "enum"
     "\007" "example"
@@ -1102,10 +1252,12 @@ constexpr char kNames[] =
     "\025" "x-kubernetes-map-type"
     "\044" "x-kubernetes-preserve-unknown-fields"
     "\030" "x-kubernetes-validations"
+    "\022" "v1.ValidationRules"
     "\046" "apiextensions/v1 ExternalDocumentation"
     "\037" "apiextensions/v1 ValidationRule"
     "\021" "messageExpression"
     "\017" "optionalOldSelf"
+    "\030" "v1.FieldValueErrorReason"
     "\053" "apiextensions/v1 CustomResourceSubresources"
     "\005" "scale"
     "\060" "apiextensions/v1 CustomResourceSubresourceStatus"
@@ -1117,6 +1269,7 @@ constexpr char kNames[] =
     "\010" "jsonPath"
     "\040" "apiextensions/v1 SelectableField"
     "\051" "apiextensions/v1 CustomResourceConversion"
+    "\031" "v1.ConversionStrategyType"
     "\007" "webhook"
     "\042" "apiextensions/v1 WebhookConversion"
     "\030" "conversionReviewVersions"
@@ -1126,8 +1279,15 @@ constexpr char kNames[] =
     "\015" "acceptedNames"
     "\016" "storedVersions"
     "\062" "apiextensions/v1 CustomResourceDefinitionCondition"
+    "\050" "v1.CustomResourceDefinitionConditionType"
     "\033" "scheduling/v1 PriorityClass"
     "\015" "globalDefault"
+    "\024" "node/v1 RuntimeClass"
+    "\007" "handler"
+    "\012" "scheduling"
+    "\020" "node/v1 Overhead"
+    "\010" "podFixed"
+    "\022" "node/v1 Scheduling"
     "\017" "events/v1 Event"
     "\017" "deprecatedCount"
     "\030" "deprecatedFirstTimestamp"
@@ -1151,6 +1311,7 @@ constexpr char kNames[] =
     "\015" "authenticated"
     "\032" "authentication/v1 UserInfo"
     "\005" "extra"
+    "\030" "map[string]v1.ExtraValue"
     "\006" "groups"
     "\010" "username"
     "\044" "authorization/v1 SubjectAccessReview"
@@ -1165,6 +1326,7 @@ constexpr char kNames[] =
     "\013" "rawSelector"
     "\014" "requirements"
     "\040" "meta/v1 FieldSelectorRequirement"
+    "\030" "v1.FieldSelectorOperator"
     "\050" "authorization/v1 LabelSelectorAttributes"
     "\046" "authorization/v1 NonResourceAttributes"
     "\052" "authorization/v1 SubjectAccessReviewStatus"
@@ -1174,6 +1336,7 @@ constexpr char kNames[] =
     "\016" "meta/v1 Status"
     "\004" "code"
     "\007" "details"
+    "\017" "v1.StatusReason"
     "\020" "meta/v1 ListMeta"
     "\010" "continue"
     "\022" "remainingItemCount"
@@ -1182,10 +1345,11 @@ constexpr char kNames[] =
     "\021" "retryAfterSeconds"
     "\023" "meta/v1 StatusCause"
     "\005" "field"
+    "\014" "v1.CauseType"
     ;
 
 // How many, then name and default of each.
-constexpr std::uint16_t kKeys[] = {0, 1, 14, 0, 1, 55, 0, 1, 108, 0, 2, 113, 0, 127, 136, 1, 140, 0, 1, 150, 0, 1, 161, 0, 2, 164, 0, 176, 0, 1, 194, 0, 2, 268, 0, 127, 136, 1, 793, 0};
+constexpr std::uint16_t kKeys[] = {0, 1, 14, 0, 1, 55, 0, 1, 108, 0, 2, 113, 0, 127, 136, 1, 140, 0, 1, 150, 0, 1, 161, 0, 2, 164, 0, 176, 0, 1, 194, 0, 2, 268, 0, 127, 136, 1, 828, 0};
 
 constexpr TypeRow kTypes[] = {
     {Form::String, Relation::Granular, 0, 0},
@@ -1627,2167 +1791,2250 @@ constexpr TypeRow kTypes[] = {
     {Form::Struct, Relation::Granular, 321, 0},
     {Form::Struct, Relation::Granular, 330, 0},
     {Form::List, Relation::Atomic, 437, 0},
-    {Form::Struct, Relation::Atomic, 329, 0},
-    {Form::List, Relation::Atomic, 439, 0},
+    {Form::Struct, Relation::Granular, 329, 0},
     {Form::Struct, Relation::Granular, 328, 0},
     {Form::Struct, Relation::Granular, 334, 0},
     {Form::Struct, Relation::Granular, 333, 0},
-    {Form::Struct, Relation::Granular, 336, 0},
-    {Form::Struct, Relation::Granular, 335, 0},
-    {Form::List, Relation::Atomic, 445, 0},
-    {Form::Struct, Relation::Granular, 337, 0},
-    {Form::List, Relation::Keyed, 447, 7},
+    {Form::List, Relation::Keyed, 442, 7},
     {Form::Struct, Relation::Granular, 332, 0},
-    {Form::List, Relation::Keyed, 449, 7},
     {Form::Struct, Relation::Granular, 331, 0},
+    {Form::Struct, Relation::Granular, 337, 0},
+    {Form::List, Relation::Atomic, 446, 0},
+    {Form::Struct, Relation::Atomic, 336, 0},
+    {Form::List, Relation::Atomic, 448, 0},
+    {Form::Struct, Relation::Granular, 335, 0},
+    {Form::Struct, Relation::Granular, 340, 0},
     {Form::Struct, Relation::Granular, 339, 0},
-    {Form::List, Relation::Keyed, 452, 7},
-    {Form::Struct, Relation::Granular, 338, 0},
     {Form::Struct, Relation::Granular, 342, 0},
+    {Form::Struct, Relation::Granular, 341, 0},
+    {Form::Struct, Relation::Granular, 338, 0},
+    {Form::Struct, Relation::Granular, 346, 0},
+    {Form::Struct, Relation::Granular, 345, 0},
+    {Form::Struct, Relation::Granular, 348, 0},
+    {Form::Struct, Relation::Granular, 347, 0},
+    {Form::List, Relation::Atomic, 459, 0},
+    {Form::Struct, Relation::Granular, 349, 0},
+    {Form::List, Relation::Keyed, 461, 7},
+    {Form::Struct, Relation::Granular, 344, 0},
+    {Form::List, Relation::Keyed, 463, 7},
+    {Form::Struct, Relation::Granular, 343, 0},
+    {Form::Struct, Relation::Granular, 351, 0},
+    {Form::List, Relation::Keyed, 466, 7},
+    {Form::Struct, Relation::Granular, 350, 0},
+    {Form::Struct, Relation::Granular, 354, 0},
     {Form::Number, Relation::Granular, 0, 0},
     {Form::List, Relation::Atomic, 8, 0},
-    {Form::Struct, Relation::Granular, 345, 0},
-    {Form::List, Relation::Atomic, 458, 0},
-    {Form::Map, Relation::Granular, 458, 0},
-    {Form::Map, Relation::Granular, 8, 0},
-    {Form::Struct, Relation::Granular, 346, 0},
-    {Form::Struct, Relation::Granular, 347, 0},
-    {Form::List, Relation::Keyed, 463, 37},
-    {Form::Struct, Relation::Granular, 344, 0},
-    {Form::Struct, Relation::Granular, 349, 0},
-    {Form::Struct, Relation::Granular, 350, 0},
-    {Form::Struct, Relation::Granular, 348, 0},
-    {Form::Struct, Relation::Granular, 351, 0},
-    {Form::List, Relation::Atomic, 469, 0},
-    {Form::Struct, Relation::Granular, 352, 0},
-    {Form::List, Relation::Atomic, 471, 0},
-    {Form::Struct, Relation::Granular, 343, 0},
-    {Form::List, Relation::Atomic, 473, 0},
-    {Form::Struct, Relation::Granular, 356, 0},
-    {Form::Struct, Relation::Granular, 355, 0},
-    {Form::Struct, Relation::Granular, 354, 0},
-    {Form::Struct, Relation::Granular, 353, 0},
-    {Form::Struct, Relation::Granular, 341, 0},
-    {Form::Struct, Relation::Granular, 358, 0},
-    {Form::List, Relation::Keyed, 480, 4},
     {Form::Struct, Relation::Granular, 357, 0},
-    {Form::Struct, Relation::Granular, 340, 0},
+    {Form::List, Relation::Atomic, 472, 0},
+    {Form::Map, Relation::Granular, 472, 0},
+    {Form::Map, Relation::Granular, 8, 0},
+    {Form::Struct, Relation::Granular, 358, 0},
     {Form::Struct, Relation::Granular, 359, 0},
+    {Form::List, Relation::Keyed, 477, 37},
+    {Form::Struct, Relation::Granular, 356, 0},
     {Form::Struct, Relation::Granular, 361, 0},
-    {Form::Struct, Relation::Granular, 360, 0},
-    {Form::Struct, Relation::Granular, 364, 0},
-    {Form::Struct, Relation::Granular, 363, 0},
-    {Form::Struct, Relation::Granular, 365, 0},
     {Form::Struct, Relation::Granular, 362, 0},
-    {Form::Struct, Relation::Granular, 367, 0},
-    {Form::Map, Relation::Granular, 33, 0},
-    {Form::Struct, Relation::Granular, 369, 0},
+    {Form::Struct, Relation::Granular, 360, 0},
+    {Form::Struct, Relation::Granular, 363, 0},
+    {Form::List, Relation::Atomic, 483, 0},
+    {Form::Struct, Relation::Granular, 364, 0},
+    {Form::List, Relation::Atomic, 485, 0},
+    {Form::Struct, Relation::Granular, 355, 0},
+    {Form::List, Relation::Atomic, 487, 0},
     {Form::Struct, Relation::Granular, 368, 0},
+    {Form::Struct, Relation::Granular, 367, 0},
     {Form::Struct, Relation::Granular, 366, 0},
-    {Form::Struct, Relation::Granular, 374, 0},
-    {Form::List, Relation::Atomic, 496, 0},
+    {Form::Struct, Relation::Granular, 365, 0},
+    {Form::Struct, Relation::Granular, 353, 0},
+    {Form::Struct, Relation::Granular, 370, 0},
+    {Form::List, Relation::Keyed, 494, 4},
+    {Form::Struct, Relation::Granular, 369, 0},
+    {Form::Struct, Relation::Granular, 352, 0},
+    {Form::Struct, Relation::Granular, 371, 0},
     {Form::Struct, Relation::Granular, 373, 0},
-    {Form::Struct, Relation::Granular, 375, 0},
+    {Form::Struct, Relation::Granular, 374, 0},
     {Form::Struct, Relation::Granular, 372, 0},
     {Form::Struct, Relation::Granular, 376, 0},
-    {Form::Struct, Relation::Granular, 371, 0},
-    {Form::Struct, Relation::Granular, 377, 0},
-    {Form::Struct, Relation::Granular, 370, 0},
+    {Form::Struct, Relation::Granular, 375, 0},
     {Form::Struct, Relation::Granular, 379, 0},
-    {Form::Struct, Relation::Granular, 381, 0},
-    {Form::List, Relation::Atomic, 506, 0},
-    {Form::Struct, Relation::Granular, 380, 0},
     {Form::Struct, Relation::Granular, 378, 0},
+    {Form::Struct, Relation::Granular, 380, 0},
+    {Form::Struct, Relation::Granular, 377, 0},
+    {Form::Struct, Relation::Granular, 382, 0},
+    {Form::Map, Relation::Granular, 33, 0},
+    {Form::Struct, Relation::Granular, 384, 0},
+    {Form::Struct, Relation::Granular, 383, 0},
+    {Form::Struct, Relation::Granular, 381, 0},
+    {Form::Struct, Relation::Granular, 389, 0},
+    {Form::List, Relation::Atomic, 513, 0},
+    {Form::Struct, Relation::Granular, 388, 0},
+    {Form::Struct, Relation::Granular, 390, 0},
+    {Form::Struct, Relation::Granular, 387, 0},
+    {Form::Struct, Relation::Granular, 391, 0},
+    {Form::Struct, Relation::Granular, 386, 0},
+    {Form::Struct, Relation::Granular, 392, 0},
+    {Form::Struct, Relation::Granular, 385, 0},
+    {Form::Struct, Relation::Granular, 394, 0},
+    {Form::Struct, Relation::Granular, 396, 0},
+    {Form::List, Relation::Atomic, 523, 0},
+    {Form::Struct, Relation::Granular, 395, 0},
+    {Form::Struct, Relation::Granular, 393, 0},
 };
 
 constexpr StructRow kStructs[] = {
-    {939, 0, 6},  // core/v1 ConfigMap
-    {1008, 6, 15},  // meta/v1 ObjectMeta
-    {1209, 21, 6},  // meta/v1 OwnerReference
-    {1262, 27, 7},  // meta/v1 ManagedFieldsEntry
-    {1344, 34, 4},  // core/v1 Endpoints
-    {1370, 38, 3},  // core/v1 EndpointSubset
-    {1427, 41, 4},  // core/v1 EndpointAddress
-    {1479, 45, 7},  // core/v1 ObjectReference
-    {1513, 52, 4},  // core/v1 EndpointPort
-    {1546, 56, 17},  // core/v1 Event
-    {1701, 73, 2},  // core/v1 EventSource
-    {1736, 75, 2},  // core/v1 EventSeries
-    {1773, 77, 4},  // core/v1 LimitRange
-    {1797, 81, 1},  // core/v1 LimitRangeSpec
-    {1827, 82, 6},  // core/v1 LimitRangeItem
-    {1902, 88, 5},  // core/v1 Namespace
-    {1927, 93, 1},  // core/v1 NamespaceSpec
-    {1949, 94, 2},  // core/v1 NamespaceStatus
-    {1990, 96, 5},  // core/v1 NamespaceCondition
-    {2036, 101, 5},  // core/v1 Node
-    {2049, 106, 7},  // core/v1 NodeSpec
-    {2139, 113, 4},  // core/v1 Taint
-    {2180, 117, 1},  // core/v1 NodeConfigSource
-    {2215, 118, 5},  // core/v1 ConfigMapNodeConfigSource
-    {2266, 123, 13},  // core/v1 NodeStatus
-    {2399, 136, 6},  // core/v1 NodeCondition
-    {2439, 142, 2},  // core/v1 NodeAddress
-    {2467, 144, 1},  // core/v1 NodeDaemonEndpoints
-    {2511, 145, 1},  // core/v1 DaemonEndpoint
-    {2539, 146, 11},  // core/v1 NodeSystemInfo
-    {2702, 157, 1},  // core/v1 NodeSwapStatus
-    {2725, 158, 2},  // core/v1 ContainerImage
-    {2764, 160, 2},  // core/v1 AttachedVolume
-    {2787, 162, 4},  // core/v1 NodeConfigStatus
-    {2848, 166, 2},  // core/v1 NodeRuntimeHandler
-    {2875, 168, 2},  // core/v1 NodeRuntimeHandlerFeatures
-    {2949, 170, 1},  // core/v1 NodeFeatures
-    {2995, 171, 5},  // core/v1 PersistentVolume
-    {3020, 176, 10},  // core/v1 PersistentVolumeSpec
-    {3180, 186, 22},  // core/v1 PersistentVolumeSource
-    {3425, 208, 4},  // core/v1 GCEPersistentDiskVolumeSource
-    {3496, 212, 4},  // core/v1 AWSElasticBlockStoreVolumeSource
-    {3546, 216, 2},  // core/v1 HostPathVolumeSource
-    {3580, 218, 4},  // core/v1 GlusterfsPersistentVolumeSource
-    {3649, 222, 3},  // core/v1 NFSVolumeSource
-    {3680, 225, 8},  // core/v1 RBDPersistentVolumeSource
-    {3757, 233, 2},  // core/v1 SecretReference
-    {3781, 235, 11},  // core/v1 ISCSIPersistentVolumeSource
-    {3909, 246, 4},  // core/v1 CinderPersistentVolumeSource
-    {3946, 250, 6},  // core/v1 CephFSPersistentVolumeSource
-    {3994, 256, 5},  // core/v1 FCVolumeSource
-    {4034, 261, 2},  // core/v1 FlockerVolumeSource
-    {4086, 263, 5},  // core/v1 FlexPersistentVolumeSource
-    {4136, 268, 4},  // core/v1 AzureFilePersistentVolumeSource
-    {4213, 272, 4},  // core/v1 VsphereVirtualDiskVolumeSource
-    {4297, 276, 6},  // core/v1 QuobyteVolumeSource
-    {4354, 282, 6},  // core/v1 AzureDiskVolumeSource
-    {4413, 288, 2},  // core/v1 PhotonPersistentDiskVolumeSource
-    {4459, 290, 3},  // core/v1 PortworxVolumeSource
-    {4488, 293, 10},  // core/v1 ScaleIOPersistentVolumeSource
-    {4604, 303, 2},  // core/v1 LocalVolumeSource
-    {4630, 305, 5},  // core/v1 StorageOSPersistentVolumeSource
-    {4686, 310, 10},  // core/v1 CSIPersistentVolumeSource
-    {4863, 320, 1},  // core/v1 VolumeNodeAffinity
-    {4899, 321, 1},  // core/v1 NodeSelector
-    {4938, 322, 2},  // core/v1 NodeSelectorTerm
-    {4992, 324, 3},  // core/v1 NodeSelectorRequirement
-    {5040, 327, 4},  // core/v1 PersistentVolumeStatus
-    {5095, 331, 5},  // core/v1 PersistentVolumeClaim
-    {5125, 336, 9},  // core/v1 PersistentVolumeClaimSpec
-    {5203, 345, 2},  // meta/v1 LabelSelector
-    {5237, 347, 3},  // meta/v1 LabelSelectorRequirement
-    {5270, 350, 2},  // core/v1 VolumeResourceRequirements
-    {5314, 352, 3},  // core/v1 TypedLocalObjectReference
-    {5357, 355, 4},  // core/v1 TypedObjectReference
-    {5386, 359, 8},  // core/v1 PersistentVolumeClaimStatus
-    {5519, 367, 6},  // core/v1 PersistentVolumeClaimCondition
-    {5572, 373, 2},  // core/v1 ModifyVolumeStatus
-    {5631, 375, 5},  // core/v1 Pod
-    {5643, 380, 41},  // core/v1 PodSpec
-    {6224, 421, 2},  // core/v1 Volume
-    {6239, 423, 30},  // core/v1 VolumeSource
-    {6338, 453, 2},  // core/v1 EmptyDirVolumeSource
-    {6384, 455, 3},  // core/v1 GitRepoVolumeSource
-    {6442, 458, 4},  // core/v1 SecretVolumeSource
-    {6496, 462, 3},  // core/v1 KeyToPath
-    {6519, 465, 11},  // core/v1 ISCSIVolumeSource
-    {6545, 476, 1},  // core/v1 LocalObjectReference
-    {6574, 477, 3},  // core/v1 GlusterfsVolumeSource
-    {6604, 480, 2},  // core/v1 PersistentVolumeClaimVolumeSource
-    {6656, 482, 8},  // core/v1 RBDVolumeSource
-    {6680, 490, 5},  // core/v1 FlexVolumeSource
-    {6705, 495, 4},  // core/v1 CinderVolumeSource
-    {6732, 499, 6},  // core/v1 CephFSVolumeSource
-    {6759, 505, 2},  // core/v1 DownwardAPIVolumeSource
-    {6791, 507, 4},  // core/v1 DownwardAPIVolumeFile
-    {6847, 511, 2},  // core/v1 ObjectFieldSelector
-    {6875, 513, 3},  // core/v1 ResourceFieldSelector
-    {6936, 516, 3},  // core/v1 AzureFileVolumeSource
-    {6966, 519, 4},  // core/v1 ConfigMapVolumeSource
-    {6545, 523, 1},  // core/v1 LocalObjectReference
-    {6996, 524, 2},  // core/v1 ProjectedVolumeSource
-    {7034, 526, 6},  // core/v1 VolumeProjection
-    {7113, 532, 3},  // core/v1 SecretProjection
-    {6545, 535, 1},  // core/v1 LocalObjectReference
-    {7138, 536, 1},  // core/v1 DownwardAPIProjection
-    {7168, 537, 3},  // core/v1 ConfigMapProjection
-    {6545, 540, 1},  // core/v1 LocalObjectReference
-    {7196, 541, 3},  // core/v1 ServiceAccountTokenProjection
-    {7261, 544, 5},  // core/v1 ClusterTrustBundleProjection
-    {7323, 549, 6},  // core/v1 PodCertificateProjection
-    {7435, 555, 10},  // core/v1 ScaleIOVolumeSource
-    {7463, 565, 5},  // core/v1 StorageOSVolumeSource
-    {7493, 570, 5},  // core/v1 CSIVolumeSource
-    {7517, 575, 1},  // core/v1 EphemeralVolumeSource
-    {7567, 576, 2},  // core/v1 PersistentVolumeClaimTemplate
-    {7605, 578, 2},  // core/v1 ImageVolumeSource
-    {7652, 580, 25},  // core/v1 Container
-    {7901, 605, 5},  // core/v1 ContainerPort
-    {7939, 610, 3},  // core/v1 EnvFromSource
-    {7981, 613, 2},  // core/v1 ConfigMapEnvSource
-    {6545, 615, 1},  // core/v1 LocalObjectReference
-    {8008, 616, 2},  // core/v1 SecretEnvSource
-    {6545, 618, 1},  // core/v1 LocalObjectReference
-    {8032, 619, 3},  // core/v1 EnvVar
-    {8057, 622, 5},  // core/v1 EnvVarSource
-    {8118, 627, 3},  // core/v1 ConfigMapKeySelector
-    {6545, 630, 1},  // core/v1 LocalObjectReference
-    {8147, 631, 3},  // core/v1 SecretKeySelector
-    {6545, 634, 1},  // core/v1 LocalObjectReference
-    {8173, 635, 4},  // core/v1 FileKeySelector
-    {8197, 639, 3},  // core/v1 ResourceRequirements
-    {8233, 642, 2},  // core/v1 ResourceClaim
-    {8263, 644, 2},  // core/v1 ContainerResizePolicy
-    {8306, 646, 2},  // core/v1 ContainerRestartRule
-    {8345, 648, 2},  // core/v1 ContainerRestartRuleOnExitCodes
-    {8385, 650, 7},  // core/v1 VolumeMount
-    {8460, 657, 2},  // core/v1 VolumeDevice
-    {8481, 659, 7},  // core/v1 Probe
-    {8578, 666, 4},  // core/v1 ProbeHandler
-    {8627, 670, 1},  // core/v1 ExecAction
-    {8646, 671, 5},  // core/v1 HTTPGetAction
-    {8687, 676, 2},  // core/v1 HTTPHeader
-    {8706, 678, 2},  // core/v1 TCPSocketAction
-    {8730, 680, 2},  // core/v1 GRPCAction
-    {8757, 682, 3},  // core/v1 Lifecycle
-    {8804, 685, 4},  // core/v1 LifecycleHandler
-    {8835, 689, 1},  // core/v1 SleepAction
-    {8863, 690, 12},  // core/v1 SecurityContext
-    {9064, 702, 2},  // core/v1 Capabilities
-    {9094, 704, 4},  // core/v1 SELinuxOptions
-    {9128, 708, 4},  // core/v1 WindowsSecurityContextOptions
-    {9234, 712, 2},  // core/v1 SeccompProfile
-    {9274, 714, 2},  // core/v1 AppArmorProfile
-    {9298, 716, 2},  // core/v1 EphemeralContainer
-    {9345, 718, 25},  // core/v1 EphemeralContainerCommon
-    {9378, 743, 13},  // core/v1 PodSecurityContext
-    {9480, 756, 2},  // core/v1 Sysctl
-    {9495, 758, 3},  // core/v1 Affinity
-    {9540, 761, 2},  // core/v1 NodeAffinity
-    {9656, 763, 2},  // core/v1 PreferredSchedulingTerm
-    {9706, 765, 2},  // core/v1 PodAffinity
-    {9726, 767, 6},  // core/v1 PodAffinityTerm
-    {9812, 773, 2},  // core/v1 WeightedPodAffinityTerm
-    {9860, 775, 2},  // core/v1 PodAntiAffinity
-    {9884, 777, 5},  // core/v1 Toleration
-    {9921, 782, 2},  // core/v1 HostAlias
-    {9949, 784, 3},  // core/v1 PodDNSConfig
-    {9991, 787, 2},  // core/v1 PodDNSConfigOption
-    {10018, 789, 1},  // core/v1 PodReadinessGate
-    {10057, 790, 8},  // core/v1 TopologySpreadConstraint
-    {10145, 798, 1},  // core/v1 PodOS
-    {10159, 799, 1},  // core/v1 PodSchedulingGate
-    {10185, 800, 3},  // core/v1 PodResourceClaim
-    {10254, 803, 18},  // core/v1 PodStatus
-    {10473, 821, 7},  // core/v1 PodCondition
-    {10494, 828, 1},  // core/v1 HostIP
-    {10509, 829, 1},  // core/v1 PodIP
-    {10523, 830, 15},  // core/v1 ContainerStatus
-    {10635, 845, 3},  // core/v1 ContainerState
-    {10685, 848, 2},  // core/v1 ContainerStateWaiting
-    {10715, 850, 1},  // core/v1 ContainerStateRunning
-    {10755, 851, 7},  // core/v1 ContainerStateTerminated
-    {10815, 858, 4},  // core/v1 VolumeMountStatus
-    {10841, 862, 1},  // core/v1 ContainerUser
-    {10869, 863, 3},  // core/v1 LinuxContainerUser
-    {10900, 866, 2},  // core/v1 ResourceStatus
-    {10923, 868, 2},  // core/v1 ResourceHealth
-    {10953, 870, 2},  // core/v1 PodResourceClaimStatus
-    {10984, 872, 2},  // core/v1 PodExtendedResourceClaimStatus
-    {11039, 874, 3},  // core/v1 ContainerExtendedResourceRequest
-    {11092, 877, 4},  // core/v1 PodTemplate
-    {11121, 881, 2},  // core/v1 PodTemplateSpec
-    {11145, 883, 5},  // core/v1 ReplicationController
-    {11175, 888, 4},  // core/v1 ReplicationControllerSpec
-    {11234, 892, 6},  // core/v1 ReplicationControllerStatus
-    {11323, 898, 5},  // core/v1 ReplicationControllerCondition
-    {11362, 903, 5},  // core/v1 ResourceQuota
-    {11384, 908, 3},  // core/v1 ResourceQuotaSpec
-    {11436, 911, 1},  // core/v1 ScopeSelector
-    {11458, 912, 3},  // core/v1 ScopedResourceSelectorRequirement
-    {11510, 915, 2},  // core/v1 ResourceQuotaStatus
-    {11543, 917, 7},  // core/v1 Secret
-    {11569, 924, 5},  // core/v1 Service
-    {11585, 929, 20},  // core/v1 ServiceSpec
-    {11912, 949, 6},  // core/v1 ServicePort
-    {11952, 955, 1},  // core/v1 SessionAffinityConfig
-    {11991, 956, 1},  // core/v1 ClientIPConfig
-    {12014, 957, 2},  // core/v1 ServiceStatus
-    {12049, 959, 1},  // core/v1 LoadBalancerStatus
-    {12084, 960, 4},  // core/v1 LoadBalancerIngress
-    {12119, 964, 3},  // core/v1 PortStatus
-    {12138, 967, 6},  // meta/v1 Condition
-    {12156, 973, 6},  // core/v1 ServiceAccount
-    {12187, 979, 5},  // apps/v1 ControllerRevision
-    {12214, 984, 5},  // apps/v1 DaemonSet
-    {12232, 989, 5},  // apps/v1 DaemonSetSpec
-    {12290, 994, 2},  // apps/v1 DaemonSetUpdateStrategy
-    {12336, 996, 2},  // apps/v1 RollingUpdateDaemonSet
-    {12391, 998, 10},  // apps/v1 DaemonSetStatus
-    {12564, 1008, 5},  // apps/v1 DaemonSetCondition
-    {12591, 1013, 5},  // apps/v1 Deployment
-    {12610, 1018, 8},  // apps/v1 DeploymentSpec
-    {12673, 1026, 2},  // apps/v1 DeploymentStrategy
-    {12700, 1028, 2},  // apps/v1 RollingUpdateDeployment
-    {12732, 1030, 9},  // apps/v1 DeploymentStatus
-    {12813, 1039, 6},  // apps/v1 DeploymentCondition
-    {12856, 1045, 5},  // apps/v1 ReplicaSet
-    {12875, 1050, 4},  // apps/v1 ReplicaSetSpec
-    {12898, 1054, 7},  // apps/v1 ReplicaSetStatus
-    {12923, 1061, 5},  // apps/v1 ReplicaSetCondition
-    {12951, 1066, 5},  // apps/v1 StatefulSet
-    {12971, 1071, 11},  // apps/v1 StatefulSetSpec
-    {13094, 1082, 2},  // apps/v1 StatefulSetUpdateStrategy
-    {13128, 1084, 2},  // apps/v1 RollingUpdateStatefulSetStrategy
-    {13169, 1086, 2},  // apps/v1 StatefulSetPersistentVolumeClaimRetentionPolicy
-    {13248, 1088, 1},  // apps/v1 StatefulSetOrdinals
-    {13282, 1089, 10},  // apps/v1 StatefulSetStatus
-    {13355, 1099, 5},  // apps/v1 StatefulSetCondition
-    {13384, 1104, 5},  // batch/v1 CronJob
-    {13401, 1109, 8},  // batch/v1 CronJobSpec
-    {13552, 1117, 2},  // batch/v1 JobTemplateSpec
-    {13577, 1119, 16},  // batch/v1 JobSpec
-    {13785, 1135, 1},  // batch/v1 PodFailurePolicy
-    {13817, 1136, 3},  // batch/v1 PodFailurePolicyRule
-    {13875, 1139, 3},  // batch/v1 PodFailurePolicyOnExitCodesRequirement
-    {13923, 1142, 2},  // batch/v1 PodFailurePolicyOnPodConditionsPattern
-    {13971, 1144, 1},  // batch/v1 SuccessPolicy
-    {13994, 1145, 2},  // batch/v1 SuccessPolicyRule
-    {14053, 1147, 3},  // batch/v1 CronJobStatus
-    {14112, 1150, 5},  // batch/v1 Job
-    {14125, 1155, 11},  // batch/v1 JobStatus
-    {14243, 1166, 6},  // batch/v1 JobCondition
-    {14265, 1172, 2},  // batch/v1 UncountedTerminatedPods
-    {14298, 1174, 5},  // networking/v1 Ingress
-    {14320, 1179, 4},  // networking/v1 IngressSpec
-    {14382, 1183, 2},  // networking/v1 IngressBackend
-    {14411, 1185, 2},  // networking/v1 IngressServiceBackend
-    {14447, 1187, 2},  // networking/v1 ServiceBackendPort
-    {14487, 1189, 2},  // networking/v1 IngressTLS
-    {14518, 1191, 2},  // networking/v1 IngressRule
-    {14544, 1193, 1},  // networking/v1 IngressRuleValue
-    {14580, 1194, 1},  // networking/v1 HTTPIngressRuleValue
-    {14621, 1195, 3},  // networking/v1 HTTPIngressPath
-    {14668, 1198, 1},  // networking/v1 IngressStatus
-    {14696, 1199, 1},  // networking/v1 IngressLoadBalancerStatus
-    {14736, 1200, 3},  // networking/v1 IngressLoadBalancerIngress
-    {14777, 1203, 3},  // networking/v1 IngressPortStatus
-    {14809, 1206, 4},  // networking/v1 IngressClass
-    {14836, 1210, 2},  // networking/v1 IngressClassSpec
-    {14878, 1212, 5},  // networking/v1 IngressClassParametersReference
-    {14930, 1217, 4},  // networking/v1 NetworkPolicy
-    {14958, 1221, 4},  // networking/v1 NetworkPolicySpec
-    {15021, 1225, 2},  // networking/v1 NetworkPolicyIngressRule
-    {15065, 1227, 3},  // networking/v1 NetworkPolicyPort
-    {15105, 1230, 3},  // networking/v1 NetworkPolicyPeer
-    {15145, 1233, 2},  // networking/v1 IPBlock
-    {15179, 1235, 2},  // networking/v1 NetworkPolicyEgressRule
-    {15220, 1237, 5},  // policy/v1 PodDisruptionBudget
-    {15250, 1242, 4},  // policy/v1 PodDisruptionBudgetSpec
-    {15324, 1246, 7},  // policy/v1 PodDisruptionBudgetStatus
-    {15436, 1253, 5},  // rbac/v1 ClusterRole
-    {15472, 1258, 5},  // rbac/v1 PolicyRule
-    {15537, 1263, 1},  // rbac/v1 AggregationRule
-    {15582, 1264, 5},  // rbac/v1 ClusterRoleBinding
-    {15626, 1269, 4},  // rbac/v1 Subject
-    {15642, 1273, 3},  // rbac/v1 RoleRef
-    {15658, 1276, 4},  // rbac/v1 Role
-    {15671, 1280, 5},  // rbac/v1 RoleBinding
-    {15691, 1285, 5},  // autoscaling/v1 HorizontalPodAutoscaler
-    {15730, 1290, 4},  // autoscaling/v1 HorizontalPodAutoscalerSpec
-    {15843, 1294, 3},  // autoscaling/v1 CrossVersionObjectReference
-    {15886, 1297, 5},  // autoscaling/v1 HorizontalPodAutoscalerStatus
-    {15993, 1302, 5},  // autoscaling/v1 Scale
-    {16014, 1307, 1},  // autoscaling/v1 ScaleSpec
-    {16039, 1308, 2},  // autoscaling/v1 ScaleStatus
-    {16066, 1310, 5},  // autoscaling/v2 HorizontalPodAutoscaler
-    {16105, 1315, 5},  // autoscaling/v2 HorizontalPodAutoscalerSpec
-    {16165, 1320, 3},  // autoscaling/v2 CrossVersionObjectReference
-    {16208, 1323, 6},  // autoscaling/v2 MetricSpec
-    {16273, 1329, 3},  // autoscaling/v2 ObjectMetricSource
-    {16337, 1332, 4},  // autoscaling/v2 MetricTarget
-    {16397, 1336, 2},  // autoscaling/v2 MetricIdentifier
-    {16429, 1338, 2},  // autoscaling/v2 PodsMetricSource
-    {16461, 1340, 2},  // autoscaling/v2 ResourceMetricSource
-    {16497, 1342, 3},  // autoscaling/v2 ContainerResourceMetricSource
-    {16552, 1345, 2},  // autoscaling/v2 ExternalMetricSource
-    {16588, 1347, 2},  // autoscaling/v2 HorizontalPodAutoscalerBehavior
-    {16653, 1349, 4},  // autoscaling/v2 HPAScalingRules
-    {16743, 1353, 3},  // autoscaling/v2 HPAScalingPolicy
-    {16775, 1356, 6},  // autoscaling/v2 HorizontalPodAutoscalerStatus
-    {16835, 1362, 6},  // autoscaling/v2 MetricStatus
-    {16863, 1368, 3},  // autoscaling/v2 ObjectMetricStatus
-    {16905, 1371, 3},  // autoscaling/v2 MetricValueStatus
-    {16938, 1374, 2},  // autoscaling/v2 PodsMetricStatus
-    {16970, 1376, 2},  // autoscaling/v2 ResourceMetricStatus
-    {17006, 1378, 3},  // autoscaling/v2 ContainerResourceMetricStatus
-    {17051, 1381, 2},  // autoscaling/v2 ExternalMetricStatus
-    {17087, 1383, 5},  // autoscaling/v2 HorizontalPodAutoscalerCondition
-    {17135, 1388, 4},  // coordination/v1 Lease
-    {17157, 1392, 7},  // coordination/v1 LeaseSpec
-    {17274, 1399, 6},  // discovery/v1 EndpointSlice
-    {17313, 1405, 8},  // discovery/v1 Endpoint
-    {17365, 1413, 3},  // discovery/v1 EndpointConditions
-    {17405, 1416, 2},  // discovery/v1 EndpointHints
-    {17450, 1418, 1},  // discovery/v1 ForZone
-    {17471, 1419, 1},  // discovery/v1 ForNode
-    {17492, 1420, 4},  // discovery/v1 EndpointPort
-    {17518, 1424, 10},  // storage/v1 StorageClass
-    {17625, 1434, 1},  // core/v1 TopologySelectorTerm
-    {17676, 1435, 2},  // core/v1 TopologySelectorLabelRequirement
-    {17717, 1437, 4},  // admissionregistration/v1 MutatingWebhookConfiguration
-    {17780, 1441, 12},  // admissionregistration/v1 MutatingWebhook
-    {17946, 1453, 3},  // admissionregistration/v1 WebhookClientConfig
-    {18004, 1456, 4},  // admissionregistration/v1 ServiceReference
-    {18046, 1460, 2},  // admissionregistration/v1 RuleWithOperations
-    {18101, 1462, 4},  // admissionregistration/v1 Rule
-    {18143, 1466, 2},  // admissionregistration/v1 MatchCondition
-    {18194, 1468, 4},  // admissionregistration/v1 ValidatingWebhookConfiguration
-    {18250, 1472, 11},  // admissionregistration/v1 ValidatingWebhook
-    {18293, 1483, 5},  // apiextensions/v1 CustomResourceDefinition
-    {18335, 1488, 6},  // apiextensions/v1 CustomResourceDefinitionSpec
-    {18423, 1494, 6},  // apiextensions/v1 CustomResourceDefinitionNames
-    {18517, 1500, 9},  // apiextensions/v1 CustomResourceDefinitionVersion
-    {18673, 1509, 1},  // apiextensions/v1 CustomResourceValidation
-    {18731, 1510, 44},  // apiextensions/v1 JSONSchemaProps
-    {19292, 1554, 2},  // apiextensions/v1 ExternalDocumentation
-    {19331, 1556, 6},  // apiextensions/v1 ValidationRule
-    {19397, 1562, 2},  // apiextensions/v1 CustomResourceSubresources
-    {19447, 1564, 0},  // apiextensions/v1 CustomResourceSubresourceStatus
-    {19496, 1564, 3},  // apiextensions/v1 CustomResourceSubresourceScale
-    {19598, 1567, 6},  // apiextensions/v1 CustomResourceColumnDefinition
-    {19655, 1573, 1},  // apiextensions/v1 SelectableField
-    {19688, 1574, 2},  // apiextensions/v1 CustomResourceConversion
-    {19738, 1576, 2},  // apiextensions/v1 WebhookConversion
-    {19798, 1578, 3},  // apiextensions/v1 WebhookClientConfig
-    {19835, 1581, 4},  // apiextensions/v1 ServiceReference
-    {19869, 1585, 3},  // apiextensions/v1 CustomResourceDefinitionStatus
-    {19946, 1588, 5},  // apiextensions/v1 CustomResourceDefinitionCondition
-    {19997, 1593, 7},  // scheduling/v1 PriorityClass
-    {20039, 1600, 17},  // events/v1 Event
-    {20172, 1617, 2},  // events/v1 EventSeries
-    {20194, 1619, 5},  // authentication/v1 TokenRequest
-    {20225, 1624, 3},  // authentication/v1 TokenRequestSpec
-    {20285, 1627, 4},  // authentication/v1 BoundObjectReference
-    {20324, 1631, 2},  // authentication/v1 TokenRequestStatus
-    {20387, 1633, 5},  // authentication/v1 TokenReview
-    {20417, 1638, 2},  // authentication/v1 TokenReviewSpec
-    {20451, 1640, 4},  // authentication/v1 TokenReviewStatus
-    {20501, 1644, 4},  // authentication/v1 UserInfo
-    {20550, 1648, 5},  // authorization/v1 SubjectAccessReview
-    {20587, 1653, 6},  // authorization/v1 SubjectAccessReviewSpec
-    {20669, 1659, 9},  // authorization/v1 ResourceAttributes
-    {20732, 1668, 2},  // authorization/v1 FieldSelectorAttributes
-    {20798, 1670, 3},  // meta/v1 FieldSelectorRequirement
-    {20831, 1673, 2},  // authorization/v1 LabelSelectorAttributes
-    {20872, 1675, 2},  // authorization/v1 NonResourceAttributes
-    {20911, 1677, 4},  // authorization/v1 SubjectAccessReviewStatus
-    {20985, 1681, 8},  // meta/v1 Status
-    {21013, 1689, 4},  // meta/v1 ListMeta
-    {21058, 1693, 6},  // meta/v1 StatusDetails
-    {21105, 1699, 3},  // meta/v1 StatusCause
+    {999, 0, 6},  // core/v1 ConfigMap
+    {1068, 6, 15},  // meta/v1 ObjectMeta
+    {1285, 21, 6},  // meta/v1 OwnerReference
+    {1338, 27, 7},  // meta/v1 ManagedFieldsEntry
+    {1450, 34, 4},  // core/v1 Endpoints
+    {1476, 38, 3},  // core/v1 EndpointSubset
+    {1533, 41, 4},  // core/v1 EndpointAddress
+    {1585, 45, 7},  // core/v1 ObjectReference
+    {1619, 52, 4},  // core/v1 EndpointPort
+    {1664, 56, 17},  // core/v1 Event
+    {1819, 73, 2},  // core/v1 EventSource
+    {1854, 75, 2},  // core/v1 EventSeries
+    {1891, 77, 4},  // core/v1 LimitRange
+    {1915, 81, 1},  // core/v1 LimitRangeSpec
+    {1945, 82, 6},  // core/v1 LimitRangeItem
+    {2049, 88, 5},  // core/v1 Namespace
+    {2074, 93, 1},  // core/v1 NamespaceSpec
+    {2115, 94, 2},  // core/v1 NamespaceStatus
+    {2174, 96, 5},  // core/v1 NamespaceCondition
+    {2265, 101, 5},  // core/v1 Node
+    {2278, 106, 7},  // core/v1 NodeSpec
+    {2368, 113, 4},  // core/v1 Taint
+    {2424, 117, 1},  // core/v1 NodeConfigSource
+    {2459, 118, 5},  // core/v1 ConfigMapNodeConfigSource
+    {2510, 123, 13},  // core/v1 NodeStatus
+    {2678, 136, 6},  // core/v1 NodeCondition
+    {2739, 142, 2},  // core/v1 NodeAddress
+    {2786, 144, 1},  // core/v1 NodeDaemonEndpoints
+    {2830, 145, 1},  // core/v1 DaemonEndpoint
+    {2858, 146, 11},  // core/v1 NodeSystemInfo
+    {3021, 157, 1},  // core/v1 NodeSwapStatus
+    {3044, 158, 2},  // core/v1 ContainerImage
+    {3083, 160, 2},  // core/v1 AttachedVolume
+    {3126, 162, 4},  // core/v1 NodeConfigStatus
+    {3187, 166, 2},  // core/v1 NodeRuntimeHandler
+    {3214, 168, 2},  // core/v1 NodeRuntimeHandlerFeatures
+    {3288, 170, 1},  // core/v1 NodeFeatures
+    {3334, 171, 5},  // core/v1 PersistentVolume
+    {3359, 176, 10},  // core/v1 PersistentVolumeSpec
+    {3608, 186, 22},  // core/v1 PersistentVolumeSource
+    {3853, 208, 4},  // core/v1 GCEPersistentDiskVolumeSource
+    {3924, 212, 4},  // core/v1 AWSElasticBlockStoreVolumeSource
+    {3974, 216, 2},  // core/v1 HostPathVolumeSource
+    {4024, 218, 4},  // core/v1 GlusterfsPersistentVolumeSource
+    {4093, 222, 3},  // core/v1 NFSVolumeSource
+    {4124, 225, 8},  // core/v1 RBDPersistentVolumeSource
+    {4201, 233, 2},  // core/v1 SecretReference
+    {4225, 235, 11},  // core/v1 ISCSIPersistentVolumeSource
+    {4353, 246, 4},  // core/v1 CinderPersistentVolumeSource
+    {4390, 250, 6},  // core/v1 CephFSPersistentVolumeSource
+    {4438, 256, 5},  // core/v1 FCVolumeSource
+    {4478, 261, 2},  // core/v1 FlockerVolumeSource
+    {4530, 263, 5},  // core/v1 FlexPersistentVolumeSource
+    {4580, 268, 4},  // core/v1 AzureFilePersistentVolumeSource
+    {4657, 272, 4},  // core/v1 VsphereVirtualDiskVolumeSource
+    {4741, 276, 6},  // core/v1 QuobyteVolumeSource
+    {4798, 282, 6},  // core/v1 AzureDiskVolumeSource
+    {4906, 288, 2},  // core/v1 PhotonPersistentDiskVolumeSource
+    {4952, 290, 3},  // core/v1 PortworxVolumeSource
+    {4981, 293, 10},  // core/v1 ScaleIOPersistentVolumeSource
+    {5097, 303, 2},  // core/v1 LocalVolumeSource
+    {5123, 305, 5},  // core/v1 StorageOSPersistentVolumeSource
+    {5179, 310, 10},  // core/v1 CSIPersistentVolumeSource
+    {5356, 320, 1},  // core/v1 VolumeNodeAffinity
+    {5392, 321, 1},  // core/v1 NodeSelector
+    {5431, 322, 2},  // core/v1 NodeSelectorTerm
+    {5485, 324, 3},  // core/v1 NodeSelectorRequirement
+    {5557, 327, 4},  // core/v1 PersistentVolumeStatus
+    {5637, 331, 5},  // core/v1 PersistentVolumeClaim
+    {5667, 336, 9},  // core/v1 PersistentVolumeClaimSpec
+    {5745, 345, 2},  // meta/v1 LabelSelector
+    {5779, 347, 3},  // meta/v1 LabelSelectorRequirement
+    {5837, 350, 2},  // core/v1 VolumeResourceRequirements
+    {5881, 352, 3},  // core/v1 TypedLocalObjectReference
+    {5924, 355, 4},  // core/v1 TypedObjectReference
+    {5953, 359, 8},  // core/v1 PersistentVolumeClaimStatus
+    {6159, 367, 6},  // core/v1 PersistentVolumeClaimCondition
+    {6250, 373, 2},  // core/v1 ModifyVolumeStatus
+    {6352, 375, 5},  // core/v1 Pod
+    {6364, 380, 41},  // core/v1 PodSpec
+    {6995, 421, 2},  // core/v1 Volume
+    {7010, 423, 30},  // core/v1 VolumeSource
+    {7109, 453, 2},  // core/v1 EmptyDirVolumeSource
+    {7172, 455, 3},  // core/v1 GitRepoVolumeSource
+    {7230, 458, 4},  // core/v1 SecretVolumeSource
+    {7284, 462, 3},  // core/v1 KeyToPath
+    {7307, 465, 11},  // core/v1 ISCSIVolumeSource
+    {7333, 476, 1},  // core/v1 LocalObjectReference
+    {7362, 477, 3},  // core/v1 GlusterfsVolumeSource
+    {7392, 480, 2},  // core/v1 PersistentVolumeClaimVolumeSource
+    {7444, 482, 8},  // core/v1 RBDVolumeSource
+    {7468, 490, 5},  // core/v1 FlexVolumeSource
+    {7493, 495, 4},  // core/v1 CinderVolumeSource
+    {7520, 499, 6},  // core/v1 CephFSVolumeSource
+    {7547, 505, 2},  // core/v1 DownwardAPIVolumeSource
+    {7579, 507, 4},  // core/v1 DownwardAPIVolumeFile
+    {7635, 511, 2},  // core/v1 ObjectFieldSelector
+    {7663, 513, 3},  // core/v1 ResourceFieldSelector
+    {7724, 516, 3},  // core/v1 AzureFileVolumeSource
+    {7754, 519, 4},  // core/v1 ConfigMapVolumeSource
+    {7333, 523, 1},  // core/v1 LocalObjectReference
+    {7784, 524, 2},  // core/v1 ProjectedVolumeSource
+    {7822, 526, 6},  // core/v1 VolumeProjection
+    {7901, 532, 3},  // core/v1 SecretProjection
+    {7333, 535, 1},  // core/v1 LocalObjectReference
+    {7926, 536, 1},  // core/v1 DownwardAPIProjection
+    {7956, 537, 3},  // core/v1 ConfigMapProjection
+    {7333, 540, 1},  // core/v1 LocalObjectReference
+    {7984, 541, 3},  // core/v1 ServiceAccountTokenProjection
+    {8049, 544, 5},  // core/v1 ClusterTrustBundleProjection
+    {8111, 549, 6},  // core/v1 PodCertificateProjection
+    {8223, 555, 10},  // core/v1 ScaleIOVolumeSource
+    {8251, 565, 5},  // core/v1 StorageOSVolumeSource
+    {8281, 570, 5},  // core/v1 CSIVolumeSource
+    {8305, 575, 1},  // core/v1 EphemeralVolumeSource
+    {8355, 576, 2},  // core/v1 PersistentVolumeClaimTemplate
+    {8393, 578, 2},  // core/v1 ImageVolumeSource
+    {8454, 580, 25},  // core/v1 Container
+    {8757, 605, 5},  // core/v1 ContainerPort
+    {8795, 610, 3},  // core/v1 EnvFromSource
+    {8837, 613, 2},  // core/v1 ConfigMapEnvSource
+    {7333, 615, 1},  // core/v1 LocalObjectReference
+    {8864, 616, 2},  // core/v1 SecretEnvSource
+    {7333, 618, 1},  // core/v1 LocalObjectReference
+    {8888, 619, 3},  // core/v1 EnvVar
+    {8913, 622, 5},  // core/v1 EnvVarSource
+    {8974, 627, 3},  // core/v1 ConfigMapKeySelector
+    {7333, 630, 1},  // core/v1 LocalObjectReference
+    {9003, 631, 3},  // core/v1 SecretKeySelector
+    {7333, 634, 1},  // core/v1 LocalObjectReference
+    {9029, 635, 4},  // core/v1 FileKeySelector
+    {9053, 639, 3},  // core/v1 ResourceRequirements
+    {9089, 642, 2},  // core/v1 ResourceClaim
+    {9119, 644, 2},  // core/v1 ContainerResizePolicy
+    {9209, 646, 2},  // core/v1 ContainerRestartRule
+    {9278, 648, 2},  // core/v1 ContainerRestartRuleOnExitCodes
+    {9361, 650, 7},  // core/v1 VolumeMount
+    {9485, 657, 2},  // core/v1 VolumeDevice
+    {9506, 659, 7},  // core/v1 Probe
+    {9603, 666, 4},  // core/v1 ProbeHandler
+    {9652, 670, 1},  // core/v1 ExecAction
+    {9671, 671, 5},  // core/v1 HTTPGetAction
+    {9725, 676, 2},  // core/v1 HTTPHeader
+    {9744, 678, 2},  // core/v1 TCPSocketAction
+    {9768, 680, 2},  // core/v1 GRPCAction
+    {9795, 682, 3},  // core/v1 Lifecycle
+    {9852, 685, 4},  // core/v1 LifecycleHandler
+    {9883, 689, 1},  // core/v1 SleepAction
+    {9911, 690, 12},  // core/v1 SecurityContext
+    {10129, 702, 2},  // core/v1 Capabilities
+    {10175, 704, 4},  // core/v1 SELinuxOptions
+    {10209, 708, 4},  // core/v1 WindowsSecurityContextOptions
+    {10315, 712, 2},  // core/v1 SeccompProfile
+    {10377, 714, 2},  // core/v1 AppArmorProfile
+    {10424, 716, 2},  // core/v1 EphemeralContainer
+    {10471, 718, 25},  // core/v1 EphemeralContainerCommon
+    {10504, 743, 13},  // core/v1 PodSecurityContext
+    {10694, 756, 2},  // core/v1 Sysctl
+    {10709, 758, 3},  // core/v1 Affinity
+    {10754, 761, 2},  // core/v1 NodeAffinity
+    {10870, 763, 2},  // core/v1 PreferredSchedulingTerm
+    {10920, 765, 2},  // core/v1 PodAffinity
+    {10940, 767, 6},  // core/v1 PodAffinityTerm
+    {11026, 773, 2},  // core/v1 WeightedPodAffinityTerm
+    {11074, 775, 2},  // core/v1 PodAntiAffinity
+    {11098, 777, 5},  // core/v1 Toleration
+    {11157, 782, 2},  // core/v1 HostAlias
+    {11185, 784, 3},  // core/v1 PodDNSConfig
+    {11227, 787, 2},  // core/v1 PodDNSConfigOption
+    {11254, 789, 1},  // core/v1 PodReadinessGate
+    {11313, 790, 8},  // core/v1 TopologySpreadConstraint
+    {11457, 798, 1},  // core/v1 PodOS
+    {11481, 799, 1},  // core/v1 PodSchedulingGate
+    {11507, 800, 3},  // core/v1 PodResourceClaim
+    {11576, 803, 18},  // core/v1 PodStatus
+    {11841, 821, 7},  // core/v1 PodCondition
+    {11862, 828, 1},  // core/v1 HostIP
+    {11877, 829, 1},  // core/v1 PodIP
+    {11891, 830, 15},  // core/v1 ContainerStatus
+    {12003, 845, 3},  // core/v1 ContainerState
+    {12053, 848, 2},  // core/v1 ContainerStateWaiting
+    {12083, 850, 1},  // core/v1 ContainerStateRunning
+    {12123, 851, 7},  // core/v1 ContainerStateTerminated
+    {12183, 858, 4},  // core/v1 VolumeMountStatus
+    {12209, 862, 1},  // core/v1 ContainerUser
+    {12237, 863, 3},  // core/v1 LinuxContainerUser
+    {12268, 866, 2},  // core/v1 ResourceStatus
+    {12291, 868, 2},  // core/v1 ResourceHealth
+    {12359, 870, 2},  // core/v1 PodResourceClaimStatus
+    {12390, 872, 2},  // core/v1 PodExtendedResourceClaimStatus
+    {12445, 874, 3},  // core/v1 ContainerExtendedResourceRequest
+    {12498, 877, 4},  // core/v1 PodTemplate
+    {12527, 881, 2},  // core/v1 PodTemplateSpec
+    {12551, 883, 5},  // core/v1 ReplicationController
+    {12581, 888, 4},  // core/v1 ReplicationControllerSpec
+    {12640, 892, 6},  // core/v1 ReplicationControllerStatus
+    {12729, 898, 5},  // core/v1 ReplicationControllerCondition
+    {12806, 903, 5},  // core/v1 ResourceQuota
+    {12828, 908, 3},  // core/v1 ResourceQuotaSpec
+    {12904, 911, 1},  // core/v1 ScopeSelector
+    {12926, 912, 3},  // core/v1 ScopedResourceSelectorRequirement
+    {13025, 915, 2},  // core/v1 ResourceQuotaStatus
+    {13058, 917, 7},  // core/v1 Secret
+    {13098, 924, 5},  // core/v1 Service
+    {13114, 929, 20},  // core/v1 ServiceSpec
+    {13571, 949, 6},  // core/v1 ServicePort
+    {13611, 955, 1},  // core/v1 SessionAffinityConfig
+    {13650, 956, 1},  // core/v1 ClientIPConfig
+    {13673, 957, 2},  // core/v1 ServiceStatus
+    {13708, 959, 1},  // core/v1 LoadBalancerStatus
+    {13743, 960, 4},  // core/v1 LoadBalancerIngress
+    {13800, 964, 3},  // core/v1 PortStatus
+    {13819, 967, 6},  // meta/v1 Condition
+    {13837, 973, 6},  // core/v1 ServiceAccount
+    {13868, 979, 5},  // apps/v1 ControllerRevision
+    {13895, 984, 5},  // apps/v1 DaemonSet
+    {13913, 989, 5},  // apps/v1 DaemonSetSpec
+    {13971, 994, 2},  // apps/v1 DaemonSetUpdateStrategy
+    {14048, 996, 2},  // apps/v1 RollingUpdateDaemonSet
+    {14103, 998, 10},  // apps/v1 DaemonSetStatus
+    {14276, 1008, 5},  // apps/v1 DaemonSetCondition
+    {14329, 1013, 5},  // apps/v1 Deployment
+    {14348, 1018, 8},  // apps/v1 DeploymentSpec
+    {14411, 1026, 2},  // apps/v1 DeploymentStrategy
+    {14464, 1028, 2},  // apps/v1 RollingUpdateDeployment
+    {14496, 1030, 9},  // apps/v1 DeploymentStatus
+    {14577, 1039, 6},  // apps/v1 DeploymentCondition
+    {14647, 1045, 5},  // apps/v1 ReplicaSet
+    {14666, 1050, 4},  // apps/v1 ReplicaSetSpec
+    {14689, 1054, 7},  // apps/v1 ReplicaSetStatus
+    {14714, 1061, 5},  // apps/v1 ReplicaSetCondition
+    {14769, 1066, 5},  // apps/v1 StatefulSet
+    {14789, 1071, 11},  // apps/v1 StatefulSetSpec
+    {14939, 1082, 2},  // apps/v1 StatefulSetUpdateStrategy
+    {15006, 1084, 2},  // apps/v1 RollingUpdateStatefulSetStrategy
+    {15047, 1086, 2},  // apps/v1 StatefulSetPersistentVolumeClaimRetentionPolicy
+    {15170, 1088, 1},  // apps/v1 StatefulSetOrdinals
+    {15204, 1089, 10},  // apps/v1 StatefulSetStatus
+    {15277, 1099, 5},  // apps/v1 StatefulSetCondition
+    {15334, 1104, 5},  // batch/v1 CronJob
+    {15351, 1109, 8},  // batch/v1 CronJobSpec
+    {15523, 1117, 2},  // batch/v1 JobTemplateSpec
+    {15548, 1119, 16},  // batch/v1 JobSpec
+    {15798, 1135, 1},  // batch/v1 PodFailurePolicy
+    {15830, 1136, 3},  // batch/v1 PodFailurePolicyRule
+    {15914, 1139, 3},  // batch/v1 PodFailurePolicyOnExitCodesRequirement
+    {16001, 1142, 2},  // batch/v1 PodFailurePolicyOnPodConditionsPattern
+    {16049, 1144, 1},  // batch/v1 SuccessPolicy
+    {16072, 1145, 2},  // batch/v1 SuccessPolicyRule
+    {16131, 1147, 3},  // batch/v1 CronJobStatus
+    {16190, 1150, 5},  // batch/v1 Job
+    {16203, 1155, 11},  // batch/v1 JobStatus
+    {16321, 1166, 6},  // batch/v1 JobCondition
+    {16363, 1172, 2},  // batch/v1 UncountedTerminatedPods
+    {16408, 1174, 5},  // networking/v1 Ingress
+    {16430, 1179, 4},  // networking/v1 IngressSpec
+    {16492, 1183, 2},  // networking/v1 IngressBackend
+    {16521, 1185, 2},  // networking/v1 IngressServiceBackend
+    {16557, 1187, 2},  // networking/v1 ServiceBackendPort
+    {16597, 1189, 2},  // networking/v1 IngressTLS
+    {16628, 1191, 2},  // networking/v1 IngressRule
+    {16654, 1193, 1},  // networking/v1 IngressRuleValue
+    {16690, 1194, 1},  // networking/v1 HTTPIngressRuleValue
+    {16731, 1195, 3},  // networking/v1 HTTPIngressPath
+    {16790, 1198, 1},  // networking/v1 IngressStatus
+    {16818, 1199, 1},  // networking/v1 IngressLoadBalancerStatus
+    {16858, 1200, 3},  // networking/v1 IngressLoadBalancerIngress
+    {16899, 1203, 3},  // networking/v1 IngressPortStatus
+    {16931, 1206, 4},  // networking/v1 IngressClass
+    {16958, 1210, 2},  // networking/v1 IngressClassSpec
+    {17000, 1212, 5},  // networking/v1 IngressClassParametersReference
+    {17052, 1217, 4},  // networking/v1 NetworkPolicy
+    {17080, 1221, 4},  // networking/v1 NetworkPolicySpec
+    {17159, 1225, 2},  // networking/v1 NetworkPolicyIngressRule
+    {17203, 1227, 3},  // networking/v1 NetworkPolicyPort
+    {17243, 1230, 3},  // networking/v1 NetworkPolicyPeer
+    {17283, 1233, 2},  // networking/v1 IPBlock
+    {17317, 1235, 2},  // networking/v1 NetworkPolicyEgressRule
+    {17358, 1237, 5},  // policy/v1 PodDisruptionBudget
+    {17388, 1242, 4},  // policy/v1 PodDisruptionBudgetSpec
+    {17496, 1246, 7},  // policy/v1 PodDisruptionBudgetStatus
+    {17608, 1253, 5},  // rbac/v1 ClusterRole
+    {17644, 1258, 5},  // rbac/v1 PolicyRule
+    {17709, 1263, 1},  // rbac/v1 AggregationRule
+    {17754, 1264, 5},  // rbac/v1 ClusterRoleBinding
+    {17798, 1269, 4},  // rbac/v1 Subject
+    {17814, 1273, 3},  // rbac/v1 RoleRef
+    {17830, 1276, 4},  // rbac/v1 Role
+    {17843, 1280, 5},  // rbac/v1 RoleBinding
+    {17863, 1285, 5},  // autoscaling/v1 HorizontalPodAutoscaler
+    {17902, 1290, 4},  // autoscaling/v1 HorizontalPodAutoscalerSpec
+    {18015, 1294, 3},  // autoscaling/v1 CrossVersionObjectReference
+    {18058, 1297, 5},  // autoscaling/v1 HorizontalPodAutoscalerStatus
+    {18165, 1302, 5},  // autoscaling/v1 Scale
+    {18186, 1307, 1},  // autoscaling/v1 ScaleSpec
+    {18211, 1308, 2},  // autoscaling/v1 ScaleStatus
+    {18238, 1310, 5},  // autoscaling/v2 HorizontalPodAutoscaler
+    {18277, 1315, 5},  // autoscaling/v2 HorizontalPodAutoscalerSpec
+    {18337, 1320, 3},  // autoscaling/v2 CrossVersionObjectReference
+    {18380, 1323, 6},  // autoscaling/v2 MetricSpec
+    {18465, 1329, 3},  // autoscaling/v2 ObjectMetricSource
+    {18529, 1332, 4},  // autoscaling/v2 MetricTarget
+    {18609, 1336, 2},  // autoscaling/v2 MetricIdentifier
+    {18641, 1338, 2},  // autoscaling/v2 PodsMetricSource
+    {18673, 1340, 2},  // autoscaling/v2 ResourceMetricSource
+    {18709, 1342, 3},  // autoscaling/v2 ContainerResourceMetricSource
+    {18764, 1345, 2},  // autoscaling/v2 ExternalMetricSource
+    {18800, 1347, 2},  // autoscaling/v2 HorizontalPodAutoscalerBehavior
+    {18865, 1349, 4},  // autoscaling/v2 HPAScalingRules
+    {18978, 1353, 3},  // autoscaling/v2 HPAScalingPolicy
+    {19034, 1356, 6},  // autoscaling/v2 HorizontalPodAutoscalerStatus
+    {19094, 1362, 6},  // autoscaling/v2 MetricStatus
+    {19122, 1368, 3},  // autoscaling/v2 ObjectMetricStatus
+    {19164, 1371, 3},  // autoscaling/v2 MetricValueStatus
+    {19197, 1374, 2},  // autoscaling/v2 PodsMetricStatus
+    {19229, 1376, 2},  // autoscaling/v2 ResourceMetricStatus
+    {19265, 1378, 3},  // autoscaling/v2 ContainerResourceMetricStatus
+    {19310, 1381, 2},  // autoscaling/v2 ExternalMetricStatus
+    {19346, 1383, 5},  // autoscaling/v2 HorizontalPodAutoscalerCondition
+    {19434, 1388, 4},  // coordination/v1 Lease
+    {19456, 1392, 7},  // coordination/v1 LeaseSpec
+    {19601, 1399, 6},  // discovery/v1 EndpointSlice
+    {19655, 1405, 8},  // discovery/v1 Endpoint
+    {19707, 1413, 3},  // discovery/v1 EndpointConditions
+    {19747, 1416, 2},  // discovery/v1 EndpointHints
+    {19792, 1418, 1},  // discovery/v1 ForZone
+    {19813, 1419, 1},  // discovery/v1 ForNode
+    {19834, 1420, 4},  // discovery/v1 EndpointPort
+    {19860, 1424, 4},  // storage/v1 CSIDriver
+    {19881, 1428, 9},  // storage/v1 CSIDriverSpec
+    {20109, 1437, 2},  // storage/v1 TokenRequest
+    {20133, 1439, 4},  // storage/v1 CSINode
+    {20152, 1443, 1},  // storage/v1 CSINodeSpec
+    {20183, 1444, 4},  // storage/v1 CSINodeDriver
+    {20228, 1448, 1},  // storage/v1 VolumeNodeResources
+    {20259, 1449, 10},  // storage/v1 StorageClass
+    {20387, 1459, 1},  // core/v1 TopologySelectorTerm
+    {20438, 1460, 2},  // core/v1 TopologySelectorLabelRequirement
+    {20479, 1462, 5},  // storage/v1 VolumeAttachment
+    {20507, 1467, 3},  // storage/v1 VolumeAttachmentSpec
+    {20548, 1470, 2},  // storage/v1 VolumeAttachmentSource
+    {20620, 1472, 4},  // storage/v1 VolumeAttachmentStatus
+    {20706, 1476, 3},  // storage/v1 VolumeError
+    {20739, 1479, 4},  // admissionregistration/v1 MutatingWebhookConfiguration
+    {20802, 1483, 12},  // admissionregistration/v1 MutatingWebhook
+    {21053, 1495, 3},  // admissionregistration/v1 WebhookClientConfig
+    {21111, 1498, 4},  // admissionregistration/v1 ServiceReference
+    {21153, 1502, 2},  // admissionregistration/v1 RuleWithOperations
+    {21227, 1504, 4},  // admissionregistration/v1 Rule
+    {21282, 1508, 2},  // admissionregistration/v1 MatchCondition
+    {21333, 1510, 4},  // admissionregistration/v1 ValidatingWebhookConfiguration
+    {21389, 1514, 11},  // admissionregistration/v1 ValidatingWebhook
+    {21432, 1525, 5},  // apiextensions/v1 CustomResourceDefinition
+    {21474, 1530, 6},  // apiextensions/v1 CustomResourceDefinitionSpec
+    {21579, 1536, 6},  // apiextensions/v1 CustomResourceDefinitionNames
+    {21673, 1542, 9},  // apiextensions/v1 CustomResourceDefinitionVersion
+    {21829, 1551, 1},  // apiextensions/v1 CustomResourceValidation
+    {21887, 1552, 44},  // apiextensions/v1 JSONSchemaProps
+    {22535, 1596, 2},  // apiextensions/v1 ExternalDocumentation
+    {22574, 1598, 6},  // apiextensions/v1 ValidationRule
+    {22665, 1604, 2},  // apiextensions/v1 CustomResourceSubresources
+    {22715, 1606, 0},  // apiextensions/v1 CustomResourceSubresourceStatus
+    {22764, 1606, 3},  // apiextensions/v1 CustomResourceSubresourceScale
+    {22866, 1609, 6},  // apiextensions/v1 CustomResourceColumnDefinition
+    {22923, 1615, 1},  // apiextensions/v1 SelectableField
+    {22956, 1616, 2},  // apiextensions/v1 CustomResourceConversion
+    {23032, 1618, 2},  // apiextensions/v1 WebhookConversion
+    {23092, 1620, 3},  // apiextensions/v1 WebhookClientConfig
+    {23129, 1623, 4},  // apiextensions/v1 ServiceReference
+    {23163, 1627, 3},  // apiextensions/v1 CustomResourceDefinitionStatus
+    {23240, 1630, 5},  // apiextensions/v1 CustomResourceDefinitionCondition
+    {23332, 1635, 7},  // scheduling/v1 PriorityClass
+    {23374, 1642, 6},  // node/v1 RuntimeClass
+    {23414, 1648, 1},  // node/v1 Overhead
+    {23440, 1649, 2},  // node/v1 Scheduling
+    {23459, 1651, 17},  // events/v1 Event
+    {23592, 1668, 2},  // events/v1 EventSeries
+    {23614, 1670, 5},  // authentication/v1 TokenRequest
+    {23645, 1675, 3},  // authentication/v1 TokenRequestSpec
+    {23705, 1678, 4},  // authentication/v1 BoundObjectReference
+    {23744, 1682, 2},  // authentication/v1 TokenRequestStatus
+    {23807, 1684, 5},  // authentication/v1 TokenReview
+    {23837, 1689, 2},  // authentication/v1 TokenReviewSpec
+    {23871, 1691, 4},  // authentication/v1 TokenReviewStatus
+    {23921, 1695, 4},  // authentication/v1 UserInfo
+    {23995, 1699, 5},  // authorization/v1 SubjectAccessReview
+    {24032, 1704, 6},  // authorization/v1 SubjectAccessReviewSpec
+    {24114, 1710, 9},  // authorization/v1 ResourceAttributes
+    {24177, 1719, 2},  // authorization/v1 FieldSelectorAttributes
+    {24243, 1721, 3},  // meta/v1 FieldSelectorRequirement
+    {24301, 1724, 2},  // authorization/v1 LabelSelectorAttributes
+    {24342, 1726, 2},  // authorization/v1 NonResourceAttributes
+    {24381, 1728, 4},  // authorization/v1 SubjectAccessReviewStatus
+    {24455, 1732, 8},  // meta/v1 Status
+    {24499, 1740, 4},  // meta/v1 ListMeta
+    {24544, 1744, 6},  // meta/v1 StatusDetails
+    {24591, 1750, 3},  // meta/v1 StatusCause
 };
 
 constexpr FieldRow kFields[] = {
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {968, 13, 3, kOmitEmpty, 0},  // binaryData
-    {979, 3, 2, kOmitEmpty, 0},  // data
-    {984, 4, 4, kOmitEmpty | kPointer, 0},  // immutable
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1027, 3, 12, kOmitEmpty, 0},  // annotations
-    {1039, 2, 8, kOmitEmpty | kOmitZero, 0},  // creationTimestamp
-    {1057, 1, 10, kOmitEmpty | kPointer, 0},  // deletionGracePeriodSeconds
-    {1084, 2, 9, kOmitEmpty | kPointer, 0},  // deletionTimestamp
-    {1102, 7, 14, kOmitEmpty | kPatchMerge, 0},  // finalizers
-    {1113, 0, 2, kOmitEmpty, 0},  // generateName
-    {1126, 1, 7, kOmitEmpty, 0},  // generation
-    {1137, 3, 11, kOmitEmpty, 0},  // labels
-    {1144, 10, 17, kOmitEmpty, 0},  // managedFields
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {1158, 0, 3, kOmitEmpty, 0},  // namespace
-    {1168, 6, 13, kOmitEmpty | kPatchMerge, 14},  // ownerReferences
-    {1184, 0, 6, kOmitEmpty, 0},  // resourceVersion
-    {1200, 0, 4, kOmitEmpty, 0},  // selfLink
-    {14, 0, 5, kOmitEmpty, 0},  // uid
-    {957, 0, 5, 0, 0},  // apiVersion
-    {1232, 4, 7, kOmitEmpty | kPointer, 0},  // blockOwnerDeletion
-    {1251, 4, 6, kOmitEmpty | kPointer, 0},  // controller
-    {994, 0, 1, 0, 0},  // kind
-    {108, 0, 3, 0, 0},  // name
-    {14, 0, 4, 0, 0},  // uid
-    {957, 0, 3, kOmitEmpty, 0},  // apiVersion
-    {1289, 0, 6, kOmitEmpty, 0},  // fieldsType
-    {1300, 8, 7, kOmitEmpty | kPointer, 0},  // fieldsV1
-    {1309, 0, 1, kOmitEmpty, 0},  // manager
-    {1317, 0, 2, kOmitEmpty, 0},  // operation
-    {1327, 0, 8, kOmitEmpty, 0},  // subresource
-    {1339, 2, 4, kOmitEmpty | kPointer, 0},  // time
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1362, 21, 2, kOmitEmpty, 0},  // subsets
-    {1393, 17, 1, kOmitEmpty, 0},  // addresses
-    {1403, 17, 2, kOmitEmpty, 0},  // notReadyAddresses
-    {1421, 19, 3, kOmitEmpty, 0},  // ports
-    {1451, 0, 3, kOmitEmpty, 0},  // hostname
-    {161, 0, 1, 0, 0},  // ip
-    {1460, 0, 4, kOmitEmpty | kPointer, 0},  // nodeName
-    {1469, 15, 2, kOmitEmpty | kPointer, 0},  // targetRef
-    {957, 0, 5, kOmitEmpty, 0},  // apiVersion
-    {1503, 0, 7, kOmitEmpty, 0},  // fieldPath
-    {994, 0, 1, kOmitEmpty, 0},  // kind
-    {108, 0, 3, kOmitEmpty, 0},  // name
-    {1158, 0, 2, kOmitEmpty, 0},  // namespace
-    {1184, 0, 6, kOmitEmpty, 0},  // resourceVersion
-    {14, 0, 4, kOmitEmpty, 0},  // uid
-    {1534, 0, 4, kOmitEmpty | kPointer, 0},  // appProtocol
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {268, 1, 2, 0, 0},  // port
-    {127, 0, 3, kOmitEmpty, 0},  // protocol
-    {1560, 0, 12, kOmitEmpty, 0},  // action
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {1567, 1, 8, kOmitEmpty, 0},  // count
-    {1573, 24, 10, kOmitEmpty, 0},  // eventTime
-    {1583, 2, 6, kOmitEmpty, 0},  // firstTimestamp
-    {1598, 15, 2, 0, 0},  // involvedObject
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {1613, 2, 7, kOmitEmpty, 0},  // lastTimestamp
-    {1627, 0, 4, kOmitEmpty, 0},  // message
-    {999, 11, 1, 0, 0},  // metadata
-    {1635, 0, 3, kOmitEmpty, 0},  // reason
-    {1642, 15, 13, kOmitEmpty | kPointer, 0},  // related
-    {1650, 0, 14, 0, 0},  // reportingComponent
-    {1669, 0, 15, 0, 0},  // reportingInstance
-    {1687, 25, 11, kOmitEmpty | kPointer, 0},  // series
-    {1694, 23, 5, kOmitEmpty, 0},  // source
-    {55, 0, 9, kOmitEmpty, 0},  // type
-    {1721, 0, 1, kOmitEmpty, 0},  // component
-    {1731, 0, 2, kOmitEmpty, 0},  // host
-    {1567, 1, 1, kOmitEmpty, 0},  // count
-    {1756, 24, 2, kOmitEmpty, 0},  // lastObservedTime
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 31, 2, kOmitEmpty, 0},  // spec
-    {1820, 30, 1, 0, 0},  // limits
-    {1850, 28, 4, kOmitEmpty, 0},  // default
-    {1858, 28, 5, kOmitEmpty, 0},  // defaultRequest
-    {1873, 28, 2, kOmitEmpty, 0},  // max
-    {1877, 28, 6, kOmitEmpty, 0},  // maxLimitRequestRatio
-    {1898, 28, 3, kOmitEmpty, 0},  // min
-    {55, 0, 1, 0, 0},  // type
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 34, 2, kOmitEmpty, 0},  // spec
-    {1920, 37, 3, kOmitEmpty, 0},  // status
-    {1102, 33, 1, kOmitEmpty, 0},  // finalizers
-    {1973, 36, 2, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {1984, 0, 1, kOmitEmpty, 0},  // phase
-    {2017, 2, 4, kOmitEmpty, 0},  // lastTransitionTime
-    {1627, 0, 6, kOmitEmpty, 0},  // message
-    {1635, 0, 5, kOmitEmpty, 0},  // reason
-    {1920, 0, 2, 0, 0},  // status
-    {55, 0, 1, 0, 0},  // type
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 43, 2, kOmitEmpty, 0},  // spec
-    {1920, 61, 3, kOmitEmpty, 0},  // status
-    {2066, 42, 6, kOmitEmpty | kPointer, 0},  // configSource
-    {2079, 0, 2, kOmitEmpty, 0},  // externalID
-    {2090, 0, 1, kOmitEmpty, 0},  // podCIDR
-    {2098, 7, 7, kOmitEmpty | kPatchMerge, 0},  // podCIDRs
-    {2107, 0, 3, kOmitEmpty, 0},  // providerID
-    {2118, 40, 5, kOmitEmpty, 0},  // taints
-    {2125, 4, 4, kOmitEmpty, 0},  // unschedulable
-    {2153, 0, 3, 0, 0},  // effect
-    {2160, 0, 1, 0, 0},  // key
-    {2164, 2, 4, kOmitEmpty | kPointer, 0},  // timeAdded
-    {2174, 0, 2, kOmitEmpty, 0},  // value
-    {2205, 41, 2, kOmitEmpty | kPointer, 0},  // configMap
-    {2249, 0, 5, 0, 0},  // kubeletConfigKey
-    {108, 0, 2, 0, 0},  // name
-    {1158, 0, 1, 0, 0},  // namespace
-    {1184, 0, 4, kOmitEmpty, 0},  // resourceVersion
-    {14, 0, 3, kOmitEmpty, 0},  // uid
-    {1393, 47, 5, kOmitEmpty | kPatchMerge, 55},  // addresses
-    {2285, 28, 2, kOmitEmpty, 0},  // allocatable
-    {2297, 28, 1, kOmitEmpty, 0},  // capacity
-    {1973, 45, 4, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {2306, 56, 11, kOmitEmpty | kPointer, 0},  // config
-    {2313, 49, 6, kOmitEmpty, 0},  // daemonEndpoints
-    {2329, 60, 13, kOmitEmpty | kPointer, 0},  // features
-    {2338, 53, 8, kOmitEmpty, 0},  // images
-    {2345, 51, 7, kOmitEmpty, 0},  // nodeInfo
-    {1984, 0, 3, kOmitEmpty, 0},  // phase
-    {2354, 59, 12, kOmitEmpty, 0},  // runtimeHandlers
-    {2370, 55, 10, kOmitEmpty, 0},  // volumesAttached
-    {2386, 33, 9, kOmitEmpty, 0},  // volumesInUse
-    {2421, 2, 3, kOmitEmpty, 0},  // lastHeartbeatTime
-    {2017, 2, 4, kOmitEmpty, 0},  // lastTransitionTime
-    {1627, 0, 6, kOmitEmpty, 0},  // message
-    {1635, 0, 5, kOmitEmpty, 0},  // reason
-    {1920, 0, 2, 0, 0},  // status
-    {55, 0, 1, 0, 0},  // type
-    {2459, 0, 2, 0, 0},  // address
-    {55, 0, 1, 0, 0},  // type
-    {2495, 48, 1, kOmitEmpty, 0},  // kubeletEndpoint
-    {2534, 1, 1, 0, 0},  // Port
-    {2562, 0, 10, 0, 0},  // architecture
-    {2575, 0, 3, 0, 0},  // bootID
-    {2582, 0, 6, 0, 0},  // containerRuntimeVersion
-    {2606, 0, 4, 0, 0},  // kernelVersion
-    {2620, 0, 8, 0, 0},  // kubeProxyVersion
-    {2637, 0, 7, 0, 0},  // kubeletVersion
-    {2652, 0, 1, 0, 0},  // machineID
-    {2662, 0, 9, 0, 0},  // operatingSystem
-    {2678, 0, 5, 0, 0},  // osImage
-    {2686, 50, 11, kOmitEmpty | kPointer, 0},  // swap
-    {2691, 0, 2, 0, 0},  // systemUUID
-    {2297, 1, 1, kOmitEmpty | kPointer, 0},  // capacity
-    {2748, 33, 1, 0, 0},  // names
-    {2754, 1, 2, kOmitEmpty, 0},  // sizeBytes
-    {150, 0, 2, 0, 0},  // devicePath
-    {108, 0, 1, 0, 0},  // name
-    {2812, 42, 2, kOmitEmpty | kPointer, 0},  // active
-    {2819, 42, 1, kOmitEmpty | kPointer, 0},  // assigned
-    {2828, 0, 4, kOmitEmpty, 0},  // error
-    {2834, 42, 3, kOmitEmpty | kPointer, 0},  // lastKnownGood
-    {2329, 57, 2, kOmitEmpty | kPointer, 0},  // features
-    {108, 0, 1, 0, 0},  // name
-    {2910, 4, 1, kOmitEmpty | kPointer, 0},  // recursiveReadOnlyMounts
-    {2934, 4, 2, kOmitEmpty | kPointer, 0},  // userNamespaces
-    {2970, 4, 1, kOmitEmpty | kPointer, 0},  // supplementalGroupsPolicy
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 93, 2, kOmitEmpty, 0},  // spec
-    {1920, 94, 3, kOmitEmpty, 0},  // status
-    {0, 86, 2, 0, 0},  // (inline)
-    {3049, 33, 3, kOmitEmpty, 0},  // accessModes
-    {2297, 28, 1, kOmitEmpty, 0},  // capacity
-    {3061, 15, 4, kOmitEmpty | kPointer, 0},  // claimRef
-    {3070, 33, 7, kOmitEmpty, 0},  // mountOptions
-    {3083, 92, 9, kOmitEmpty | kPointer, 0},  // nodeAffinity
-    {3096, 0, 5, kOmitEmpty, 0},  // persistentVolumeReclaimPolicy
-    {3126, 0, 6, kOmitEmpty, 0},  // storageClassName
-    {3143, 0, 10, kOmitEmpty | kPointer, 0},  // volumeAttributesClassName
-    {3169, 0, 8, kOmitEmpty | kPointer, 0},  // volumeMode
-    {3211, 64, 2, kOmitEmpty | kPointer, 0},  // awsElasticBlockStore
-    {3232, 79, 16, kOmitEmpty | kPointer, 0},  // azureDisk
-    {3242, 76, 13, kOmitEmpty | kPointer, 0},  // azureFile
-    {3252, 72, 9, kOmitEmpty | kPointer, 0},  // cephfs
-    {3259, 71, 8, kOmitEmpty | kPointer, 0},  // cinder
-    {3266, 85, 22, kOmitEmpty | kPointer, 0},  // csi
-    {3270, 73, 10, kOmitEmpty | kPointer, 0},  // fc
-    {3273, 75, 12, kOmitEmpty | kPointer, 0},  // flexVolume
-    {3284, 74, 11, kOmitEmpty | kPointer, 0},  // flocker
-    {3292, 63, 1, kOmitEmpty | kPointer, 0},  // gcePersistentDisk
-    {3310, 66, 4, kOmitEmpty | kPointer, 0},  // glusterfs
-    {3320, 65, 3, kOmitEmpty | kPointer, 0},  // hostPath
-    {3329, 70, 7, kOmitEmpty | kPointer, 0},  // iscsi
-    {3335, 83, 20, kOmitEmpty | kPointer, 0},  // local
-    {3341, 67, 5, kOmitEmpty | kPointer, 0},  // nfs
-    {3345, 80, 17, kOmitEmpty | kPointer, 0},  // photonPersistentDisk
-    {3366, 81, 18, kOmitEmpty | kPointer, 0},  // portworxVolume
-    {3381, 78, 15, kOmitEmpty | kPointer, 0},  // quobyte
-    {3389, 69, 6, kOmitEmpty | kPointer, 0},  // rbd
-    {3393, 82, 19, kOmitEmpty | kPointer, 0},  // scaleIO
-    {3401, 84, 21, kOmitEmpty | kPointer, 0},  // storageos
-    {3411, 77, 14, kOmitEmpty | kPointer, 0},  // vsphereVolume
-    {3463, 0, 2, kOmitEmpty, 0},  // fsType
-    {3470, 1, 3, kOmitEmpty, 0},  // partition
-    {3480, 0, 1, 0, 0},  // pdName
-    {3487, 4, 4, kOmitEmpty, 0},  // readOnly
-    {3463, 0, 2, kOmitEmpty, 0},  // fsType
-    {3470, 1, 3, kOmitEmpty, 0},  // partition
-    {3487, 4, 4, kOmitEmpty, 0},  // readOnly
-    {3537, 0, 1, 0, 0},  // volumeID
-    {3575, 0, 1, 0, 0},  // path
-    {55, 0, 2, kOmitEmpty | kPointer, 0},  // type
-    {3620, 0, 1, 0, 0},  // endpoints
-    {3630, 0, 4, kOmitEmpty | kPointer, 0},  // endpointsNamespace
-    {3575, 0, 2, 0, 0},  // path
-    {3487, 4, 3, kOmitEmpty, 0},  // readOnly
-    {3575, 0, 2, 0, 0},  // path
-    {3487, 4, 3, kOmitEmpty, 0},  // readOnly
-    {3673, 0, 1, 0, 0},  // server
-    {3463, 0, 3, kOmitEmpty, 0},  // fsType
-    {3714, 0, 2, 0, 0},  // image
-    {3720, 0, 6, kOmitEmpty, 0},  // keyring
-    {3728, 33, 1, 0, 0},  // monitors
-    {3737, 0, 4, kOmitEmpty, 0},  // pool
-    {3487, 4, 8, kOmitEmpty, 0},  // readOnly
-    {3742, 68, 7, kOmitEmpty | kPointer, 0},  // secretRef
-    {3752, 0, 5, kOmitEmpty, 0},  // user
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {1158, 0, 2, kOmitEmpty, 0},  // namespace
-    {3817, 4, 8, kOmitEmpty, 0},  // chapAuthDiscovery
-    {3835, 4, 11, kOmitEmpty, 0},  // chapAuthSession
-    {3463, 0, 5, kOmitEmpty, 0},  // fsType
-    {3851, 0, 12, kOmitEmpty | kPointer, 0},  // initiatorName
-    {3865, 0, 2, 0, 0},  // iqn
-    {3869, 0, 4, kOmitEmpty, 0},  // iscsiInterface
-    {3884, 1, 3, 0, 0},  // lun
-    {3888, 33, 7, kOmitEmpty, 0},  // portals
-    {3487, 4, 6, kOmitEmpty, 0},  // readOnly
-    {3742, 68, 10, kOmitEmpty | kPointer, 0},  // secretRef
-    {3896, 0, 1, 0, 0},  // targetPortal
-    {3463, 0, 2, kOmitEmpty, 0},  // fsType
-    {3487, 4, 3, kOmitEmpty, 0},  // readOnly
-    {3742, 68, 4, kOmitEmpty | kPointer, 0},  // secretRef
-    {3537, 0, 1, 0, 0},  // volumeID
-    {3728, 33, 1, 0, 0},  // monitors
-    {3575, 0, 2, kOmitEmpty, 0},  // path
-    {3487, 4, 6, kOmitEmpty, 0},  // readOnly
-    {3983, 0, 4, kOmitEmpty, 0},  // secretFile
-    {3742, 68, 5, kOmitEmpty | kPointer, 0},  // secretRef
-    {3752, 0, 3, kOmitEmpty, 0},  // user
-    {3463, 0, 3, kOmitEmpty, 0},  // fsType
-    {3884, 1, 2, kOmitEmpty | kPointer, 0},  // lun
-    {3487, 4, 4, kOmitEmpty, 0},  // readOnly
-    {4017, 33, 1, kOmitEmpty, 0},  // targetWWNs
-    {4028, 33, 5, kOmitEmpty, 0},  // wwids
-    {4062, 0, 1, kOmitEmpty, 0},  // datasetName
-    {4074, 0, 2, kOmitEmpty, 0},  // datasetUUID
-    {4121, 0, 1, 0, 0},  // driver
-    {3463, 0, 2, kOmitEmpty, 0},  // fsType
-    {4128, 3, 5, kOmitEmpty, 0},  // options
-    {3487, 4, 4, kOmitEmpty, 0},  // readOnly
-    {3742, 68, 3, kOmitEmpty | kPointer, 0},  // secretRef
-    {3487, 4, 3, kOmitEmpty, 0},  // readOnly
-    {4176, 0, 1, 0, 0},  // secretName
-    {4187, 0, 4, kPointer, 0},  // secretNamespace
-    {4203, 0, 2, 0, 0},  // shareName
-    {3463, 0, 2, kOmitEmpty, 0},  // fsType
-    {4252, 0, 4, kOmitEmpty, 0},  // storagePolicyID
-    {4268, 0, 3, kOmitEmpty, 0},  // storagePolicyName
-    {4286, 0, 1, 0, 0},  // volumePath
-    {4325, 0, 5, kOmitEmpty, 0},  // group
-    {3487, 4, 3, kOmitEmpty, 0},  // readOnly
-    {4331, 0, 1, 0, 0},  // registry
-    {4340, 0, 6, kOmitEmpty, 0},  // tenant
-    {3752, 0, 4, kOmitEmpty, 0},  // user
-    {4347, 0, 2, 0, 0},  // volume
-    {4384, 0, 3, kOmitEmpty | kPointer, 0},  // cachingMode
-    {4396, 0, 1, 0, 0},  // diskName
-    {4405, 0, 2, 0, 0},  // diskURI
-    {3463, 0, 4, kOmitEmpty | kPointer, 0},  // fsType
-    {994, 0, 6, kOmitEmpty | kPointer, 0},  // kind
-    {3487, 4, 5, kOmitEmpty | kPointer, 0},  // readOnly
-    {3463, 0, 2, kOmitEmpty, 0},  // fsType
-    {4454, 0, 1, 0, 0},  // pdID
-    {3463, 0, 2, kOmitEmpty, 0},  // fsType
-    {3487, 4, 3, kOmitEmpty, 0},  // readOnly
-    {3537, 0, 1, 0, 0},  // volumeID
-    {3463, 0, 9, kOmitEmpty, 0},  // fsType
-    {4526, 0, 1, 0, 0},  // gateway
-    {4534, 0, 5, kOmitEmpty, 0},  // protectionDomain
-    {3487, 4, 10, kOmitEmpty, 0},  // readOnly
-    {3742, 68, 3, kPointer, 0},  // secretRef
-    {4551, 4, 4, kOmitEmpty, 0},  // sslEnabled
-    {4562, 0, 7, kOmitEmpty, 0},  // storageMode
-    {4574, 0, 6, kOmitEmpty, 0},  // storagePool
-    {4586, 0, 2, 0, 0},  // system
-    {4593, 0, 8, kOmitEmpty, 0},  // volumeName
-    {3463, 0, 2, kOmitEmpty | kPointer, 0},  // fsType
-    {3575, 0, 1, 0, 0},  // path
-    {3463, 0, 3, kOmitEmpty, 0},  // fsType
-    {3487, 4, 4, kOmitEmpty, 0},  // readOnly
-    {3742, 15, 5, kOmitEmpty | kPointer, 0},  // secretRef
-    {4593, 0, 1, kOmitEmpty, 0},  // volumeName
-    {4670, 0, 2, kOmitEmpty, 0},  // volumeNamespace
-    {4720, 68, 9, kOmitEmpty | kPointer, 0},  // controllerExpandSecretRef
-    {4746, 68, 6, kOmitEmpty | kPointer, 0},  // controllerPublishSecretRef
-    {4121, 0, 1, 0, 0},  // driver
-    {3463, 0, 4, kOmitEmpty, 0},  // fsType
-    {4773, 68, 10, kOmitEmpty | kPointer, 0},  // nodeExpandSecretRef
-    {4793, 68, 8, kOmitEmpty | kPointer, 0},  // nodePublishSecretRef
-    {4814, 68, 7, kOmitEmpty | kPointer, 0},  // nodeStageSecretRef
-    {3487, 4, 3, kOmitEmpty, 0},  // readOnly
-    {4833, 3, 5, kOmitEmpty, 0},  // volumeAttributes
-    {4850, 0, 2, 0, 0},  // volumeHandle
-    {4890, 91, 1, kOmitEmpty | kPointer, 0},  // required
-    {4920, 90, 1, 0, 0},  // nodeSelectorTerms
-    {4963, 88, 1, kOmitEmpty, 0},  // matchExpressions
-    {4980, 88, 2, kOmitEmpty, 0},  // matchFields
-    {2160, 0, 1, 0, 0},  // key
-    {5024, 0, 2, 0, 0},  // operator
-    {5033, 33, 3, kOmitEmpty, 0},  // values
-    {5071, 2, 4, kOmitEmpty | kPointer, 0},  // lastPhaseTransitionTime
-    {1627, 0, 2, kOmitEmpty, 0},  // message
-    {1984, 0, 1, kOmitEmpty, 0},  // phase
-    {1635, 0, 3, kOmitEmpty, 0},  // reason
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 102, 2, kOmitEmpty, 0},  // spec
-    {1920, 106, 3, kOmitEmpty, 0},  // status
-    {3049, 33, 1, kOmitEmpty, 0},  // accessModes
-    {5159, 100, 7, kOmitEmpty | kPointer, 0},  // dataSource
-    {5170, 101, 8, kOmitEmpty | kPointer, 0},  // dataSourceRef
-    {5184, 99, 2, kOmitEmpty, 0},  // resources
-    {5194, 98, 4, kOmitEmpty | kPointer, 0},  // selector
-    {3126, 0, 5, kOmitEmpty | kPointer, 0},  // storageClassName
-    {3143, 0, 9, kOmitEmpty | kPointer, 0},  // volumeAttributesClassName
-    {3169, 0, 6, kOmitEmpty | kPointer, 0},  // volumeMode
-    {4593, 0, 3, kOmitEmpty, 0},  // volumeName
-    {4963, 97, 2, kOmitEmpty, 0},  // matchExpressions
-    {5225, 3, 1, kOmitEmpty, 0},  // matchLabels
-    {2160, 0, 1, 0, 0},  // key
-    {5024, 0, 2, 0, 0},  // operator
-    {5033, 33, 3, kOmitEmpty, 0},  // values
-    {1820, 28, 1, kOmitEmpty, 0},  // limits
-    {5305, 28, 2, kOmitEmpty, 0},  // requests
-    {5348, 0, 1, kPointer, 0},  // apiGroup
-    {994, 0, 2, 0, 0},  // kind
-    {108, 0, 3, 0, 0},  // name
-    {5348, 0, 1, kPointer, 0},  // apiGroup
-    {994, 0, 2, 0, 0},  // kind
-    {108, 0, 3, 0, 0},  // name
-    {1158, 0, 4, kOmitEmpty | kPointer, 0},  // namespace
-    {3049, 33, 2, kOmitEmpty, 0},  // accessModes
-    {5422, 3, 7, kOmitEmpty, 0},  // allocatedResourceStatuses
-    {5448, 28, 5, kOmitEmpty, 0},  // allocatedResources
-    {2297, 28, 3, kOmitEmpty, 0},  // capacity
-    {1973, 104, 4, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {5467, 0, 8, kOmitEmpty | kPointer, 0},  // currentVolumeAttributesClassName
-    {5500, 105, 9, kOmitEmpty | kPointer, 0},  // modifyVolumeStatus
-    {1984, 0, 1, kOmitEmpty, 0},  // phase
-    {5558, 2, 3, kOmitEmpty, 0},  // lastProbeTime
-    {2017, 2, 4, kOmitEmpty, 0},  // lastTransitionTime
-    {1627, 0, 6, kOmitEmpty, 0},  // message
-    {1635, 0, 5, kOmitEmpty, 0},  // reason
-    {1920, 0, 2, 0, 0},  // status
-    {55, 0, 1, 0, 0},  // type
-    {1920, 0, 2, 0, 0},  // status
-    {5599, 0, 1, kOmitEmpty, 0},  // targetVolumeAttributesClassName
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 233, 2, kOmitEmpty, 0},  // spec
-    {1920, 259, 3, kOmitEmpty, 0},  // status
-    {5659, 1, 5, kOmitEmpty | kPointer, 0},  // activeDeadlineSeconds
-    {5681, 216, 18, kOmitEmpty | kPointer, 0},  // affinity
-    {5690, 4, 21, kOmitEmpty | kPointer, 0},  // automountServiceAccountToken
-    {5719, 197, 2, kPatchMerge, 108},  // containers
-    {5730, 223, 26, kOmitEmpty | kPointer, 0},  // dnsConfig
-    {5740, 0, 6, kOmitEmpty, 0},  // dnsPolicy
-    {5750, 4, 30, kOmitEmpty | kPointer, 0},  // enableServiceLinks
-    {5769, 200, 34, kOmitEmpty | kPatchMerge, 108},  // ephemeralContainers
-    {5789, 220, 23, kOmitEmpty | kPatchMerge, 161},  // hostAliases
-    {5801, 4, 13, kOmitEmpty, 0},  // hostIPC
-    {5809, 4, 11, kOmitEmpty, 0},  // hostNetwork
-    {5821, 4, 12, kOmitEmpty, 0},  // hostPID
-    {5829, 4, 37, kOmitEmpty | kPointer, 0},  // hostUsers
-    {1451, 0, 16, kOmitEmpty, 0},  // hostname
-    {5839, 0, 41, kOmitEmpty | kPointer, 0},  // hostnameOverride
-    {5856, 206, 15, kOmitEmpty | kPatchMerge, 108},  // imagePullSecrets
-    {5873, 197, 20, kOmitEmpty | kPatchMerge, 108},  // initContainers
-    {1460, 0, 10, kOmitEmpty, 0},  // nodeName
-    {5888, 201, 7, kOmitEmpty, 0},  // nodeSelector
-    {5901, 228, 36, kOmitEmpty | kPointer, 0},  // os
-    {5904, 28, 32, kOmitEmpty, 0},  // overhead
-    {5913, 0, 31, kOmitEmpty | kPointer, 0},  // preemptionPolicy
-    {5930, 1, 25, kOmitEmpty | kPointer, 0},  // priority
-    {5939, 0, 24, kOmitEmpty, 0},  // priorityClassName
-    {5957, 225, 28, kOmitEmpty, 0},  // readinessGates
-    {5972, 232, 39, kOmitEmpty | kPatchMerge | kPatchRetainKeys, 108},  // resourceClaims
-    {5184, 167, 40, kOmitEmpty | kPointer, 0},  // resources
-    {5987, 0, 3, kOmitEmpty, 0},  // restartPolicy
-    {6001, 0, 29, kOmitEmpty | kPointer, 0},  // runtimeClassName
-    {6018, 0, 19, kOmitEmpty, 0},  // schedulerName
-    {6032, 230, 38, kOmitEmpty | kPatchMerge, 108},  // schedulingGates
-    {6048, 205, 14, kOmitEmpty | kPointer, 0},  // securityContext
-    {6064, 0, 9, kOmitEmpty, 0},  // serviceAccount
-    {6079, 0, 8, kOmitEmpty, 0},  // serviceAccountName
-    {6098, 4, 35, kOmitEmpty | kPointer, 0},  // setHostnameAsFQDN
-    {6116, 4, 27, kOmitEmpty | kPointer, 0},  // shareProcessNamespace
-    {6138, 0, 17, kOmitEmpty, 0},  // subdomain
-    {6148, 1, 4, kOmitEmpty | kPointer, 0},  // terminationGracePeriodSeconds
-    {6178, 218, 22, kOmitEmpty, 0},  // tolerations
-    {6190, 227, 33, kOmitEmpty | kPatchMerge, 164},  // topologySpreadConstraints
-    {6216, 148, 1, kOmitEmpty | kPatchMerge | kPatchRetainKeys, 108},  // volumes
-    {0, 146, 2, 0, 0},  // (inline)
-    {108, 0, 1, 0, 0},  // name
-    {3211, 64, 4, kOmitEmpty | kPointer, 0},  // awsElasticBlockStore
-    {3232, 79, 22, kOmitEmpty | kPointer, 0},  // azureDisk
-    {3242, 126, 18, kOmitEmpty | kPointer, 0},  // azureFile
-    {3252, 120, 14, kOmitEmpty | kPointer, 0},  // cephfs
-    {3259, 119, 13, kOmitEmpty | kPointer, 0},  // cinder
-    {2205, 128, 19, kOmitEmpty | kPointer, 0},  // configMap
-    {3266, 142, 28, kOmitEmpty | kPointer, 0},  // csi
-    {6260, 125, 16, kOmitEmpty | kPointer, 0},  // downwardAPI
-    {6272, 108, 2, kOmitEmpty | kPointer, 0},  // emptyDir
-    {6281, 144, 29, kOmitEmpty | kPointer, 0},  // ephemeral
-    {3270, 73, 17, kOmitEmpty | kPointer, 0},  // fc
-    {3273, 118, 12, kOmitEmpty | kPointer, 0},  // flexVolume
-    {3284, 74, 15, kOmitEmpty | kPointer, 0},  // flocker
-    {3292, 63, 3, kOmitEmpty | kPointer, 0},  // gcePersistentDisk
-    {6291, 109, 5, kOmitEmpty | kPointer, 0},  // gitRepo
-    {3310, 115, 9, kOmitEmpty | kPointer, 0},  // glusterfs
-    {3320, 65, 1, kOmitEmpty | kPointer, 0},  // hostPath
-    {3714, 145, 30, kOmitEmpty | kPointer, 0},  // image
-    {3329, 114, 8, kOmitEmpty | kPointer, 0},  // iscsi
-    {3341, 67, 7, kOmitEmpty | kPointer, 0},  // nfs
-    {6299, 116, 10, kOmitEmpty | kPointer, 0},  // persistentVolumeClaim
-    {3345, 80, 23, kOmitEmpty | kPointer, 0},  // photonPersistentDisk
-    {3366, 81, 24, kOmitEmpty | kPointer, 0},  // portworxVolume
-    {6321, 139, 26, kOmitEmpty | kPointer, 0},  // projected
-    {3381, 78, 21, kOmitEmpty | kPointer, 0},  // quobyte
-    {3389, 117, 11, kOmitEmpty | kPointer, 0},  // rbd
-    {3393, 140, 25, kOmitEmpty | kPointer, 0},  // scaleIO
-    {6331, 112, 6, kOmitEmpty | kPointer, 0},  // secret
-    {3401, 141, 27, kOmitEmpty | kPointer, 0},  // storageos
-    {3411, 77, 20, kOmitEmpty | kPointer, 0},  // vsphereVolume
-    {6367, 0, 1, kOmitEmpty, 0},  // medium
-    {6374, 27, 2, kOmitEmpty | kPointer, 0},  // sizeLimit
-    {6412, 0, 3, kOmitEmpty, 0},  // directory
-    {6422, 0, 1, 0, 0},  // repository
-    {6433, 0, 2, kOmitEmpty, 0},  // revision
-    {6469, 1, 3, kOmitEmpty | kPointer, 0},  // defaultMode
-    {6481, 111, 2, kOmitEmpty, 0},  // items
-    {6487, 4, 4, kOmitEmpty | kPointer, 0},  // optional
-    {4176, 0, 1, kOmitEmpty, 0},  // secretName
-    {2160, 0, 1, 0, 0},  // key
-    {6514, 1, 3, kOmitEmpty | kPointer, 0},  // mode
-    {3575, 0, 2, 0, 0},  // path
-    {3817, 4, 8, kOmitEmpty, 0},  // chapAuthDiscovery
-    {3835, 4, 11, kOmitEmpty, 0},  // chapAuthSession
-    {3463, 0, 5, kOmitEmpty, 0},  // fsType
-    {3851, 0, 12, kOmitEmpty | kPointer, 0},  // initiatorName
-    {3865, 0, 2, 0, 0},  // iqn
-    {3869, 0, 4, kOmitEmpty, 0},  // iscsiInterface
-    {3884, 1, 3, 0, 0},  // lun
-    {3888, 33, 7, kOmitEmpty, 0},  // portals
-    {3487, 4, 6, kOmitEmpty, 0},  // readOnly
-    {3742, 113, 10, kOmitEmpty | kPointer, 0},  // secretRef
-    {3896, 0, 1, 0, 0},  // targetPortal
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {3620, 0, 1, 0, 0},  // endpoints
-    {3575, 0, 2, 0, 0},  // path
-    {3487, 4, 3, kOmitEmpty, 0},  // readOnly
-    {6646, 0, 1, 0, 0},  // claimName
-    {3487, 4, 2, kOmitEmpty, 0},  // readOnly
-    {3463, 0, 3, kOmitEmpty, 0},  // fsType
-    {3714, 0, 2, 0, 0},  // image
-    {3720, 0, 6, kOmitEmpty, 0},  // keyring
-    {3728, 33, 1, 0, 0},  // monitors
-    {3737, 0, 4, kOmitEmpty, 0},  // pool
-    {3487, 4, 8, kOmitEmpty, 0},  // readOnly
-    {3742, 113, 7, kOmitEmpty | kPointer, 0},  // secretRef
-    {3752, 0, 5, kOmitEmpty, 0},  // user
-    {4121, 0, 1, 0, 0},  // driver
-    {3463, 0, 2, kOmitEmpty, 0},  // fsType
-    {4128, 3, 5, kOmitEmpty, 0},  // options
-    {3487, 4, 4, kOmitEmpty, 0},  // readOnly
-    {3742, 113, 3, kOmitEmpty | kPointer, 0},  // secretRef
-    {3463, 0, 2, kOmitEmpty, 0},  // fsType
-    {3487, 4, 3, kOmitEmpty, 0},  // readOnly
-    {3742, 113, 4, kOmitEmpty | kPointer, 0},  // secretRef
-    {3537, 0, 1, 0, 0},  // volumeID
-    {3728, 33, 1, 0, 0},  // monitors
-    {3575, 0, 2, kOmitEmpty, 0},  // path
-    {3487, 4, 6, kOmitEmpty, 0},  // readOnly
-    {3983, 0, 4, kOmitEmpty, 0},  // secretFile
-    {3742, 113, 5, kOmitEmpty | kPointer, 0},  // secretRef
-    {3752, 0, 3, kOmitEmpty, 0},  // user
-    {6469, 1, 2, kOmitEmpty | kPointer, 0},  // defaultMode
-    {6481, 124, 1, kOmitEmpty, 0},  // items
-    {6821, 121, 2, kOmitEmpty | kPointer, 0},  // fieldRef
-    {6514, 1, 4, kOmitEmpty | kPointer, 0},  // mode
-    {3575, 0, 1, 0, 0},  // path
-    {6830, 122, 3, kOmitEmpty | kPointer, 0},  // resourceFieldRef
-    {957, 0, 1, kOmitEmpty, 0},  // apiVersion
-    {1503, 0, 2, 0, 0},  // fieldPath
-    {6905, 0, 1, kOmitEmpty, 0},  // containerName
-    {6919, 27, 3, kOmitEmpty, 0},  // divisor
-    {6927, 0, 2, 0, 0},  // resource
-    {3487, 4, 3, kOmitEmpty, 0},  // readOnly
-    {4176, 0, 1, 0, 0},  // secretName
-    {4203, 0, 2, 0, 0},  // shareName
-    {0, 127, 1, 0, 0},  // (inline)
-    {6469, 1, 3, kOmitEmpty | kPointer, 0},  // defaultMode
-    {6481, 111, 2, kOmitEmpty, 0},  // items
-    {6487, 4, 4, kOmitEmpty | kPointer, 0},  // optional
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {6469, 1, 2, kOmitEmpty | kPointer, 0},  // defaultMode
-    {7026, 138, 1, 0, 0},  // sources
-    {7059, 135, 5, kOmitEmpty | kPointer, 0},  // clusterTrustBundle
-    {2205, 133, 3, kOmitEmpty | kPointer, 0},  // configMap
-    {6260, 131, 2, kOmitEmpty | kPointer, 0},  // downwardAPI
-    {7078, 136, 6, kOmitEmpty | kPointer, 0},  // podCertificate
-    {6331, 130, 1, kOmitEmpty | kPointer, 0},  // secret
-    {7093, 134, 4, kOmitEmpty | kPointer, 0},  // serviceAccountToken
-    {0, 129, 1, 0, 0},  // (inline)
-    {6481, 111, 2, kOmitEmpty, 0},  // items
-    {6487, 4, 4, kOmitEmpty | kPointer, 0},  // optional
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {6481, 124, 1, kOmitEmpty, 0},  // items
-    {0, 132, 1, 0, 0},  // (inline)
-    {6481, 111, 2, kOmitEmpty, 0},  // items
-    {6487, 4, 4, kOmitEmpty | kPointer, 0},  // optional
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {7234, 0, 1, kOmitEmpty, 0},  // audience
-    {7243, 1, 2, kOmitEmpty | kPointer, 0},  // expirationSeconds
-    {3575, 0, 3, 0, 0},  // path
-    {7298, 98, 3, kOmitEmpty | kPointer, 0},  // labelSelector
-    {108, 0, 1, kOmitEmpty | kPointer, 0},  // name
-    {6487, 4, 5, kOmitEmpty | kPointer, 0},  // optional
-    {3575, 0, 4, 0, 0},  // path
-    {7312, 0, 2, kOmitEmpty | kPointer, 0},  // signerName
-    {7356, 0, 6, kOmitEmpty, 0},  // certificateChainPath
-    {7377, 0, 4, kOmitEmpty, 0},  // credentialBundlePath
-    {7398, 0, 5, kOmitEmpty, 0},  // keyPath
-    {7406, 0, 2, kOmitEmpty, 0},  // keyType
-    {7414, 1, 3, kOmitEmpty | kPointer, 0},  // maxExpirationSeconds
-    {7312, 0, 1, kOmitEmpty, 0},  // signerName
-    {3463, 0, 9, kOmitEmpty, 0},  // fsType
-    {4526, 0, 1, 0, 0},  // gateway
-    {4534, 0, 5, kOmitEmpty, 0},  // protectionDomain
-    {3487, 4, 10, kOmitEmpty, 0},  // readOnly
-    {3742, 113, 3, kPointer, 0},  // secretRef
-    {4551, 4, 4, kOmitEmpty, 0},  // sslEnabled
-    {4562, 0, 7, kOmitEmpty, 0},  // storageMode
-    {4574, 0, 6, kOmitEmpty, 0},  // storagePool
-    {4586, 0, 2, 0, 0},  // system
-    {4593, 0, 8, kOmitEmpty, 0},  // volumeName
-    {3463, 0, 3, kOmitEmpty, 0},  // fsType
-    {3487, 4, 4, kOmitEmpty, 0},  // readOnly
-    {3742, 113, 5, kOmitEmpty | kPointer, 0},  // secretRef
-    {4593, 0, 1, kOmitEmpty, 0},  // volumeName
-    {4670, 0, 2, kOmitEmpty, 0},  // volumeNamespace
-    {4121, 0, 1, 0, 0},  // driver
-    {3463, 0, 3, kOmitEmpty | kPointer, 0},  // fsType
-    {4793, 113, 5, kOmitEmpty | kPointer, 0},  // nodePublishSecretRef
-    {3487, 4, 2, kOmitEmpty | kPointer, 0},  // readOnly
-    {4833, 3, 4, kOmitEmpty, 0},  // volumeAttributes
-    {7547, 143, 1, kOmitEmpty | kPointer, 0},  // volumeClaimTemplate
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 102, 2, 0, 0},  // spec
-    {7631, 0, 2, kOmitEmpty, 0},  // pullPolicy
-    {7642, 0, 1, kOmitEmpty, 0},  // reference
-    {7670, 33, 4, kOmitEmpty, 0},  // args
-    {7675, 33, 3, kOmitEmpty, 0},  // command
-    {7683, 164, 7, kOmitEmpty | kPatchMerge, 108},  // env
-    {7687, 156, 19, kOmitEmpty, 0},  // envFrom
-    {3714, 0, 2, kOmitEmpty, 0},  // image
-    {7695, 0, 14, kOmitEmpty, 0},  // imagePullPolicy
-    {7711, 189, 12, kOmitEmpty | kPointer, 0},  // lifecycle
-    {7721, 186, 10, kOmitEmpty | kPointer, 0},  // livenessProbe
-    {108, 0, 1, 0, 0},  // name
-    {1421, 150, 6, kOmitEmpty | kPatchMerge, 113},  // ports
-    {7735, 186, 11, kOmitEmpty | kPointer, 0},  // readinessProbe
-    {7750, 169, 23, kOmitEmpty, 0},  // resizePolicy
-    {5184, 167, 8, kOmitEmpty, 0},  // resources
-    {5987, 0, 24, kOmitEmpty | kPointer, 0},  // restartPolicy
-    {7763, 173, 25, kOmitEmpty, 0},  // restartPolicyRules
-    {6048, 195, 15, kOmitEmpty | kPointer, 0},  // securityContext
-    {7782, 186, 22, kOmitEmpty | kPointer, 0},  // startupProbe
-    {7795, 4, 16, kOmitEmpty, 0},  // stdin
-    {7801, 4, 17, kOmitEmpty, 0},  // stdinOnce
-    {7811, 0, 13, kOmitEmpty, 0},  // terminationMessagePath
-    {7834, 0, 20, kOmitEmpty, 0},  // terminationMessagePolicy
-    {7859, 4, 18, kOmitEmpty, 0},  // tty
-    {7863, 177, 21, kOmitEmpty | kPatchMerge, 150},  // volumeDevices
-    {7877, 175, 9, kOmitEmpty | kPatchMerge, 140},  // volumeMounts
-    {7890, 0, 5, kOmitEmpty, 0},  // workingDir
-    {113, 1, 3, 0, 0},  // containerPort
-    {7923, 0, 5, kOmitEmpty, 0},  // hostIP
-    {7930, 1, 2, kOmitEmpty, 0},  // hostPort
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {127, 0, 4, kOmitEmpty, 0},  // protocol
-    {7961, 152, 2, kOmitEmpty | kPointer, 0},  // configMapRef
-    {7974, 0, 1, kOmitEmpty, 0},  // prefix
-    {3742, 154, 3, kOmitEmpty | kPointer, 0},  // secretRef
-    {0, 151, 1, 0, 0},  // (inline)
-    {6487, 4, 2, kOmitEmpty | kPointer, 0},  // optional
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {0, 153, 1, 0, 0},  // (inline)
-    {6487, 4, 2, kOmitEmpty | kPointer, 0},  // optional
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {108, 0, 1, 0, 0},  // name
-    {2174, 0, 2, kOmitEmpty, 0},  // value
-    {8047, 162, 3, kOmitEmpty | kPointer, 0},  // valueFrom
-    {8078, 158, 3, kOmitEmpty | kPointer, 0},  // configMapKeyRef
-    {6821, 121, 1, kOmitEmpty | kPointer, 0},  // fieldRef
-    {8094, 161, 5, kOmitEmpty | kPointer, 0},  // fileKeyRef
-    {6830, 122, 2, kOmitEmpty | kPointer, 0},  // resourceFieldRef
-    {8105, 160, 4, kOmitEmpty | kPointer, 0},  // secretKeyRef
-    {0, 157, 1, 0, 0},  // (inline)
-    {2160, 0, 2, 0, 0},  // key
-    {6487, 4, 3, kOmitEmpty | kPointer, 0},  // optional
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {0, 159, 1, 0, 0},  // (inline)
-    {2160, 0, 2, 0, 0},  // key
-    {6487, 4, 3, kOmitEmpty | kPointer, 0},  // optional
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {2160, 0, 3, 0, 0},  // key
-    {6487, 4, 4, kOmitEmpty | kPointer, 0},  // optional
-    {3575, 0, 2, 0, 0},  // path
-    {4593, 0, 1, 0, 0},  // volumeName
-    {8226, 166, 3, kOmitEmpty, 0},  // claims
-    {1820, 28, 1, kOmitEmpty, 0},  // limits
-    {5305, 28, 2, kOmitEmpty, 0},  // requests
-    {108, 0, 1, 0, 0},  // name
-    {8255, 0, 2, kOmitEmpty, 0},  // request
-    {8293, 0, 1, 0, 0},  // resourceName
-    {5987, 0, 2, 0, 0},  // restartPolicy
-    {1560, 0, 1, kOmitEmpty, 0},  // action
-    {8335, 171, 2, kOmitEmpty | kPointer, 0},  // exitCodes
-    {5024, 0, 1, kOmitEmpty, 0},  // operator
-    {5033, 170, 2, kOmitEmpty, 0},  // values
-    {140, 0, 3, 0, 0},  // mountPath
-    {8405, 0, 5, kOmitEmpty | kPointer, 0},  // mountPropagation
-    {108, 0, 1, 0, 0},  // name
-    {3487, 4, 2, kOmitEmpty, 0},  // readOnly
-    {8422, 0, 7, kOmitEmpty | kPointer, 0},  // recursiveReadOnly
-    {8440, 0, 4, kOmitEmpty, 0},  // subPath
-    {8448, 0, 6, kOmitEmpty, 0},  // subPathExpr
-    {150, 0, 2, 0, 0},  // devicePath
-    {108, 0, 1, 0, 0},  // name
-    {0, 185, 1, 0, 0},  // (inline)
-    {8495, 1, 6, kOmitEmpty, 0},  // failureThreshold
-    {8512, 1, 2, kOmitEmpty, 0},  // initialDelaySeconds
-    {8532, 1, 4, kOmitEmpty, 0},  // periodSeconds
-    {8546, 1, 5, kOmitEmpty, 0},  // successThreshold
-    {6148, 1, 7, kOmitEmpty | kPointer, 0},  // terminationGracePeriodSeconds
-    {8563, 1, 3, kOmitEmpty, 0},  // timeoutSeconds
-    {8599, 178, 1, kOmitEmpty | kPointer, 0},  // exec
-    {8604, 184, 4, kOmitEmpty | kPointer, 0},  // grpc
-    {8609, 182, 2, kOmitEmpty | kPointer, 0},  // httpGet
-    {8617, 183, 3, kOmitEmpty | kPointer, 0},  // tcpSocket
-    {7675, 33, 1, kOmitEmpty, 0},  // command
-    {1731, 0, 3, kOmitEmpty, 0},  // host
-    {8668, 181, 5, kOmitEmpty, 0},  // httpHeaders
-    {3575, 0, 1, kOmitEmpty, 0},  // path
-    {268, 179, 2, 0, 0},  // port
-    {8680, 0, 4, kOmitEmpty, 0},  // scheme
-    {108, 0, 1, 0, 0},  // name
-    {2174, 0, 2, 0, 0},  // value
-    {1731, 0, 2, kOmitEmpty, 0},  // host
-    {268, 179, 1, 0, 0},  // port
-    {268, 1, 1, 0, 0},  // port
-    {8749, 0, 2, kPointer, 0},  // service
-    {8775, 188, 1, kOmitEmpty | kPointer, 0},  // postStart
-    {8785, 188, 2, kOmitEmpty | kPointer, 0},  // preStop
-    {8793, 0, 3, kOmitEmpty | kPointer, 0},  // stopSignal
-    {8599, 178, 1, kOmitEmpty | kPointer, 0},  // exec
-    {8609, 182, 2, kOmitEmpty | kPointer, 0},  // httpGet
-    {8829, 187, 4, kOmitEmpty | kPointer, 0},  // sleep
-    {8617, 183, 3, kOmitEmpty | kPointer, 0},  // tcpSocket
-    {8855, 1, 1, 0, 0},  // seconds
-    {8887, 4, 7, kOmitEmpty | kPointer, 0},  // allowPrivilegeEscalation
-    {8912, 194, 12, kOmitEmpty | kPointer, 0},  // appArmorProfile
-    {8928, 190, 1, kOmitEmpty | kPointer, 0},  // capabilities
-    {8941, 4, 2, kOmitEmpty | kPointer, 0},  // privileged
-    {8952, 0, 9, kOmitEmpty | kPointer, 0},  // procMount
-    {8962, 4, 6, kOmitEmpty | kPointer, 0},  // readOnlyRootFilesystem
-    {8985, 1, 8, kOmitEmpty | kPointer, 0},  // runAsGroup
-    {8996, 4, 5, kOmitEmpty | kPointer, 0},  // runAsNonRoot
-    {9009, 1, 4, kOmitEmpty | kPointer, 0},  // runAsUser
-    {9019, 191, 3, kOmitEmpty | kPointer, 0},  // seLinuxOptions
-    {9034, 193, 11, kOmitEmpty | kPointer, 0},  // seccompProfile
-    {9049, 192, 10, kOmitEmpty | kPointer, 0},  // windowsOptions
-    {9085, 33, 1, kOmitEmpty, 0},  // add
-    {9089, 33, 2, kOmitEmpty, 0},  // drop
-    {9117, 0, 4, kOmitEmpty, 0},  // level
-    {9123, 0, 2, kOmitEmpty, 0},  // role
-    {55, 0, 3, kOmitEmpty, 0},  // type
-    {3752, 0, 1, kOmitEmpty, 0},  // user
-    {9166, 0, 2, kOmitEmpty | kPointer, 0},  // gmsaCredentialSpec
-    {9185, 0, 1, kOmitEmpty | kPointer, 0},  // gmsaCredentialSpecName
-    {9208, 4, 4, kOmitEmpty | kPointer, 0},  // hostProcess
-    {9220, 0, 3, kOmitEmpty | kPointer, 0},  // runAsUserName
-    {9257, 0, 2, kOmitEmpty | kPointer, 0},  // localhostProfile
-    {55, 0, 1, 0, 0},  // type
-    {9257, 0, 2, kOmitEmpty | kPointer, 0},  // localhostProfile
-    {55, 0, 1, 0, 0},  // type
-    {0, 198, 1, 0, 0},  // (inline)
-    {9325, 0, 2, kOmitEmpty, 0},  // targetContainerName
-    {7670, 33, 4, kOmitEmpty, 0},  // args
-    {7675, 33, 3, kOmitEmpty, 0},  // command
-    {7683, 164, 7, kOmitEmpty | kPatchMerge, 108},  // env
-    {7687, 156, 19, kOmitEmpty, 0},  // envFrom
-    {3714, 0, 2, kOmitEmpty, 0},  // image
-    {7695, 0, 14, kOmitEmpty, 0},  // imagePullPolicy
-    {7711, 189, 12, kOmitEmpty | kPointer, 0},  // lifecycle
-    {7721, 186, 10, kOmitEmpty | kPointer, 0},  // livenessProbe
-    {108, 0, 1, 0, 0},  // name
-    {1421, 150, 6, kOmitEmpty | kPatchMerge, 113},  // ports
-    {7735, 186, 11, kOmitEmpty | kPointer, 0},  // readinessProbe
-    {7750, 169, 23, kOmitEmpty, 0},  // resizePolicy
-    {5184, 167, 8, kOmitEmpty, 0},  // resources
-    {5987, 0, 24, kOmitEmpty | kPointer, 0},  // restartPolicy
-    {7763, 173, 25, kOmitEmpty, 0},  // restartPolicyRules
-    {6048, 195, 15, kOmitEmpty | kPointer, 0},  // securityContext
-    {7782, 186, 22, kOmitEmpty | kPointer, 0},  // startupProbe
-    {7795, 4, 16, kOmitEmpty, 0},  // stdin
-    {7801, 4, 17, kOmitEmpty, 0},  // stdinOnce
-    {7811, 0, 13, kOmitEmpty, 0},  // terminationMessagePath
-    {7834, 0, 20, kOmitEmpty, 0},  // terminationMessagePolicy
-    {7859, 4, 18, kOmitEmpty, 0},  // tty
-    {7863, 177, 21, kOmitEmpty | kPatchMerge, 150},  // volumeDevices
-    {7877, 175, 9, kOmitEmpty | kPatchMerge, 140},  // volumeMounts
-    {7890, 0, 5, kOmitEmpty, 0},  // workingDir
-    {8912, 194, 11, kOmitEmpty | kPointer, 0},  // appArmorProfile
-    {9405, 1, 5, kOmitEmpty | kPointer, 0},  // fsGroup
-    {9413, 0, 9, kOmitEmpty | kPointer, 0},  // fsGroupChangePolicy
-    {8985, 1, 6, kOmitEmpty | kPointer, 0},  // runAsGroup
-    {8996, 4, 3, kOmitEmpty | kPointer, 0},  // runAsNonRoot
-    {9009, 1, 2, kOmitEmpty | kPointer, 0},  // runAsUser
-    {9433, 0, 13, kOmitEmpty | kPointer, 0},  // seLinuxChangePolicy
-    {9019, 191, 1, kOmitEmpty | kPointer, 0},  // seLinuxOptions
-    {9034, 193, 10, kOmitEmpty | kPointer, 0},  // seccompProfile
-    {9453, 202, 4, kOmitEmpty, 0},  // supplementalGroups
-    {2970, 0, 12, kOmitEmpty | kPointer, 0},  // supplementalGroupsPolicy
-    {9472, 204, 7, kOmitEmpty, 0},  // sysctls
-    {9049, 192, 8, kOmitEmpty | kPointer, 0},  // windowsOptions
-    {108, 0, 1, 0, 0},  // name
-    {2174, 0, 2, 0, 0},  // value
-    {3083, 209, 1, kOmitEmpty | kPointer, 0},  // nodeAffinity
-    {9512, 214, 2, kOmitEmpty | kPointer, 0},  // podAffinity
-    {9524, 215, 3, kOmitEmpty | kPointer, 0},  // podAntiAffinity
-    {9561, 208, 2, kOmitEmpty, 0},  // preferredDuringSchedulingIgnoredDuringExecution
-    {9609, 91, 1, kOmitEmpty | kPointer, 0},  // requiredDuringSchedulingIgnoredDuringExecution
-    {9688, 89, 2, 0, 0},  // preference
-    {9699, 1, 1, 0, 0},  // weight
-    {9561, 213, 2, kOmitEmpty, 0},  // preferredDuringSchedulingIgnoredDuringExecution
-    {9609, 211, 1, kOmitEmpty, 0},  // requiredDuringSchedulingIgnoredDuringExecution
-    {7298, 98, 1, kOmitEmpty | kPointer, 0},  // labelSelector
-    {9750, 33, 5, kOmitEmpty, 0},  // matchLabelKeys
-    {9765, 33, 6, kOmitEmpty, 0},  // mismatchLabelKeys
-    {9783, 98, 4, kOmitEmpty | kPointer, 0},  // namespaceSelector
-    {9801, 33, 2, kOmitEmpty, 0},  // namespaces
-    {164, 0, 3, 0, 0},  // topologyKey
-    {9844, 210, 2, 0, 0},  // podAffinityTerm
-    {9699, 1, 1, 0, 0},  // weight
-    {9561, 213, 2, kOmitEmpty, 0},  // preferredDuringSchedulingIgnoredDuringExecution
-    {9609, 211, 1, kOmitEmpty, 0},  // requiredDuringSchedulingIgnoredDuringExecution
-    {2153, 0, 4, kOmitEmpty, 0},  // effect
-    {2160, 0, 1, kOmitEmpty, 0},  // key
-    {5024, 0, 2, kOmitEmpty, 0},  // operator
-    {9903, 1, 5, kOmitEmpty | kPointer, 0},  // tolerationSeconds
-    {2174, 0, 3, kOmitEmpty, 0},  // value
-    {9939, 33, 2, kOmitEmpty, 0},  // hostnames
-    {161, 0, 1, 0, 0},  // ip
-    {9970, 33, 1, kOmitEmpty, 0},  // nameservers
-    {4128, 222, 3, kOmitEmpty, 0},  // options
-    {9982, 33, 2, kOmitEmpty, 0},  // searches
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {2174, 0, 2, kOmitEmpty | kPointer, 0},  // value
-    {10043, 0, 1, 0, 0},  // conditionType
-    {7298, 98, 4, kOmitEmpty | kPointer, 0},  // labelSelector
-    {9750, 33, 8, kOmitEmpty, 0},  // matchLabelKeys
-    {10090, 1, 1, 0, 0},  // maxSkew
-    {10098, 1, 5, kOmitEmpty | kPointer, 0},  // minDomains
-    {10109, 0, 6, kOmitEmpty | kPointer, 0},  // nodeAffinityPolicy
-    {10128, 0, 7, kOmitEmpty | kPointer, 0},  // nodeTaintsPolicy
-    {164, 0, 2, 0, 0},  // topologyKey
-    {176, 0, 3, 0, 0},  // whenUnsatisfiable
-    {108, 0, 1, 0, 0},  // name
-    {108, 0, 1, 0, 0},  // name
-    {108, 0, 1, 0, 0},  // name
-    {10210, 0, 3, kOmitEmpty | kPointer, 0},  // resourceClaimName
-    {10228, 0, 4, kOmitEmpty | kPointer, 0},  // resourceClaimTemplateName
-    {1973, 235, 2, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {10272, 253, 8, kOmitEmpty, 0},  // containerStatuses
-    {10290, 253, 13, kOmitEmpty, 0},  // ephemeralContainerStatuses
-    {10317, 258, 18, kOmitEmpty | kPointer, 0},  // extendedResourceClaimStatus
-    {7923, 0, 5, kOmitEmpty, 0},  // hostIP
-    {10345, 237, 16, kOmitEmpty | kPatchMerge, 161},  // hostIPs
-    {10353, 253, 10, kOmitEmpty, 0},  // initContainerStatuses
-    {1627, 0, 3, kOmitEmpty, 0},  // message
-    {10375, 0, 11, kOmitEmpty, 0},  // nominatedNodeName
-    {10393, 1, 17, kOmitEmpty, 0},  // observedGeneration
-    {1984, 0, 1, kOmitEmpty, 0},  // phase
-    {10412, 0, 6, kOmitEmpty, 0},  // podIP
-    {10418, 239, 12, kOmitEmpty | kPatchMerge, 161},  // podIPs
-    {10425, 0, 9, kOmitEmpty, 0},  // qosClass
-    {1635, 0, 4, kOmitEmpty, 0},  // reason
-    {10434, 0, 14, kOmitEmpty, 0},  // resize
-    {10441, 255, 15, kOmitEmpty | kPatchMerge | kPatchRetainKeys, 108},  // resourceClaimStatuses
-    {10463, 2, 7, kOmitEmpty | kPointer, 0},  // startTime
-    {5558, 2, 3, kOmitEmpty, 0},  // lastProbeTime
-    {2017, 2, 4, kOmitEmpty, 0},  // lastTransitionTime
-    {1627, 0, 6, kOmitEmpty, 0},  // message
-    {10393, 1, 7, kOmitEmpty, 0},  // observedGeneration
-    {1635, 0, 5, kOmitEmpty, 0},  // reason
-    {1920, 0, 2, 0, 0},  // status
-    {55, 0, 1, 0, 0},  // type
-    {161, 0, 1, 0, 0},  // ip
-    {161, 0, 1, 0, 0},  // ip
-    {5448, 28, 10, kOmitEmpty, 0},  // allocatedResources
-    {10547, 251, 14, kOmitEmpty | kPatchMerge, 108},  // allocatedResourcesStatus
-    {10572, 0, 8, kOmitEmpty, 0},  // containerID
-    {3714, 0, 6, 0, 0},  // image
-    {10584, 0, 7, 0, 0},  // imageID
-    {10592, 243, 3, kOmitEmpty, 0},  // lastState
-    {108, 0, 1, 0, 0},  // name
-    {10602, 4, 4, 0, 0},  // ready
-    {5184, 167, 11, kOmitEmpty | kPointer, 0},  // resources
-    {10608, 1, 5, 0, 0},  // restartCount
-    {10621, 4, 9, kOmitEmpty | kPointer, 0},  // started
-    {10629, 243, 2, kOmitEmpty, 0},  // state
-    {8793, 0, 15, kOmitEmpty | kPointer, 0},  // stopSignal
-    {3752, 247, 13, kOmitEmpty | kPointer, 0},  // user
-    {7877, 245, 12, kOmitEmpty | kPatchMerge, 140},  // volumeMounts
-    {10658, 241, 2, kOmitEmpty | kPointer, 0},  // running
-    {10666, 242, 3, kOmitEmpty | kPointer, 0},  // terminated
-    {10677, 240, 1, kOmitEmpty | kPointer, 0},  // waiting
-    {1627, 0, 2, kOmitEmpty, 0},  // message
-    {1635, 0, 1, kOmitEmpty, 0},  // reason
-    {10745, 2, 1, kOmitEmpty, 0},  // startedAt
-    {10572, 0, 7, kOmitEmpty, 0},  // containerID
-    {10788, 1, 1, 0, 0},  // exitCode
-    {10797, 2, 6, kOmitEmpty, 0},  // finishedAt
-    {1627, 0, 4, kOmitEmpty, 0},  // message
-    {1635, 0, 3, kOmitEmpty, 0},  // reason
-    {10808, 1, 2, kOmitEmpty, 0},  // signal
-    {10745, 2, 5, kOmitEmpty, 0},  // startedAt
-    {140, 0, 2, 0, 0},  // mountPath
-    {108, 0, 1, 0, 0},  // name
-    {3487, 4, 3, kOmitEmpty, 0},  // readOnly
-    {8422, 0, 4, kOmitEmpty | kPointer, 0},  // recursiveReadOnly
-    {10863, 246, 1, kOmitEmpty | kPointer, 0},  // linux
-    {10896, 1, 2, 0, 0},  // gid
-    {9453, 202, 3, kOmitEmpty, 0},  // supplementalGroups
-    {14, 1, 1, 0, 0},  // uid
-    {108, 0, 1, 0, 0},  // name
-    {5184, 249, 2, kOmitEmpty, 0},  // resources
-    {10946, 0, 2, kOmitEmpty, 0},  // health
-    {194, 0, 1, 0, 0},  // resourceID
-    {108, 0, 1, 0, 0},  // name
-    {10210, 0, 2, kOmitEmpty | kPointer, 0},  // resourceClaimName
-    {11023, 257, 1, 0, 0},  // requestMappings
-    {10210, 0, 2, 0, 0},  // resourceClaimName
-    {6905, 0, 1, 0, 0},  // containerName
-    {11080, 0, 3, 0, 0},  // requestName
-    {8293, 0, 2, 0, 0},  // resourceName
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {11112, 261, 2, kOmitEmpty, 0},  // template
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 233, 2, kOmitEmpty, 0},  // spec
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 263, 2, kOmitEmpty, 0},  // spec
-    {1920, 266, 3, kOmitEmpty, 0},  // status
-    {11209, 1, 4, kOmitEmpty, 0},  // minReadySeconds
-    {11225, 1, 1, kOmitEmpty | kPointer, 0},  // replicas
-    {5194, 201, 2, kOmitEmpty, 0},  // selector
-    {11112, 261, 3, kOmitEmpty | kPointer, 0},  // template
-    {11270, 1, 5, kOmitEmpty, 0},  // availableReplicas
-    {1973, 265, 6, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {11288, 1, 2, kOmitEmpty, 0},  // fullyLabeledReplicas
-    {10393, 1, 3, kOmitEmpty, 0},  // observedGeneration
-    {11309, 1, 4, kOmitEmpty, 0},  // readyReplicas
-    {11225, 1, 1, 0, 0},  // replicas
-    {2017, 2, 3, kOmitEmpty, 0},  // lastTransitionTime
-    {1627, 0, 5, kOmitEmpty, 0},  // message
-    {1635, 0, 4, kOmitEmpty, 0},  // reason
-    {1920, 0, 2, 0, 0},  // status
-    {55, 0, 1, 0, 0},  // type
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 271, 2, kOmitEmpty, 0},  // spec
-    {1920, 272, 3, kOmitEmpty, 0},  // status
-    {11410, 28, 1, kOmitEmpty, 0},  // hard
-    {11415, 270, 3, kOmitEmpty | kPointer, 0},  // scopeSelector
-    {11429, 33, 2, kOmitEmpty, 0},  // scopes
-    {4963, 269, 1, kOmitEmpty, 0},  // matchExpressions
-    {5024, 0, 2, 0, 0},  // operator
-    {11500, 0, 1, 0, 0},  // scopeName
-    {5033, 33, 3, kOmitEmpty, 0},  // values
-    {11410, 28, 1, kOmitEmpty, 0},  // hard
-    {11538, 28, 2, kOmitEmpty, 0},  // used
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {979, 13, 2, kOmitEmpty, 0},  // data
-    {984, 4, 5, kOmitEmpty | kPointer, 0},  // immutable
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {11558, 3, 4, kOmitEmpty, 0},  // stringData
-    {55, 0, 3, kOmitEmpty, 0},  // type
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 279, 2, kOmitEmpty, 0},  // spec
-    {1920, 287, 3, kOmitEmpty, 0},  // status
-    {11605, 4, 20, kOmitEmpty | kPointer, 0},  // allocateLoadBalancerNodePorts
-    {11635, 0, 3, kOmitEmpty, 0},  // clusterIP
-    {11645, 33, 18, kOmitEmpty, 0},  // clusterIPs
-    {11656, 33, 5, kOmitEmpty, 0},  // externalIPs
-    {11668, 0, 10, kOmitEmpty, 0},  // externalName
-    {11681, 0, 11, kOmitEmpty, 0},  // externalTrafficPolicy
-    {11703, 1, 12, kOmitEmpty, 0},  // healthCheckNodePort
-    {11723, 0, 22, kOmitEmpty | kPointer, 0},  // internalTrafficPolicy
-    {11745, 33, 19, kOmitEmpty, 0},  // ipFamilies
-    {11756, 0, 17, kOmitEmpty | kPointer, 0},  // ipFamilyPolicy
-    {11771, 0, 21, kOmitEmpty | kPointer, 0},  // loadBalancerClass
-    {11789, 0, 8, kOmitEmpty, 0},  // loadBalancerIP
-    {11804, 33, 9, kOmitEmpty, 0},  // loadBalancerSourceRanges
-    {1421, 276, 1, kOmitEmpty | kPatchMerge, 268},  // ports
-    {11829, 4, 13, kOmitEmpty, 0},  // publishNotReadyAddresses
-    {5194, 201, 2, kOmitEmpty, 0},  // selector
-    {11854, 0, 7, kOmitEmpty, 0},  // sessionAffinity
-    {11870, 278, 14, kOmitEmpty | kPointer, 0},  // sessionAffinityConfig
-    {11892, 0, 23, kOmitEmpty | kPointer, 0},  // trafficDistribution
-    {55, 0, 4, kOmitEmpty, 0},  // type
-    {1534, 0, 6, kOmitEmpty | kPointer, 0},  // appProtocol
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {11932, 1, 5, kOmitEmpty, 0},  // nodePort
-    {268, 1, 3, 0, 0},  // port
-    {127, 0, 2, kOmitEmpty, 0},  // protocol
-    {11941, 179, 4, kOmitEmpty, 0},  // targetPort
-    {11982, 277, 1, kOmitEmpty | kPointer, 0},  // clientIP
-    {8563, 1, 1, kOmitEmpty | kPointer, 0},  // timeoutSeconds
-    {1973, 286, 2, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {12036, 284, 1, kOmitEmpty, 0},  // loadBalancer
-    {12076, 283, 1, kOmitEmpty, 0},  // ingress
-    {1451, 0, 2, kOmitEmpty, 0},  // hostname
-    {161, 0, 1, kOmitEmpty, 0},  // ip
-    {12112, 0, 3, kOmitEmpty | kPointer, 0},  // ipMode
-    {1421, 281, 4, kOmitEmpty, 0},  // ports
-    {2828, 0, 3, kOmitEmpty | kPointer, 0},  // error
-    {268, 1, 1, 0, 0},  // port
-    {127, 0, 2, 0, 0},  // protocol
-    {2017, 2, 4, 0, 0},  // lastTransitionTime
-    {1627, 0, 6, 0, 0},  // message
-    {10393, 1, 3, kOmitEmpty, 0},  // observedGeneration
-    {1635, 0, 5, 0, 0},  // reason
-    {1920, 0, 2, 0, 0},  // status
-    {55, 0, 1, 0, 0},  // type
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {5690, 4, 4, kOmitEmpty | kPointer, 0},  // automountServiceAccountToken
-    {5856, 290, 3, kOmitEmpty, 0},  // imagePullSecrets
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {12179, 289, 2, kOmitEmpty | kPatchMerge, 108},  // secrets
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {979, 8, 2, kOmitEmpty, 0},  // data
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {6433, 1, 3, 0, 0},  // revision
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 295, 2, kOmitEmpty, 0},  // spec
-    {1920, 298, 3, kOmitEmpty, 0},  // status
-    {11209, 1, 4, kOmitEmpty, 0},  // minReadySeconds
-    {12254, 1, 6, kOmitEmpty | kPointer, 0},  // revisionHistoryLimit
-    {5194, 98, 1, kPointer, 0},  // selector
-    {11112, 261, 2, 0, 0},  // template
-    {12275, 294, 3, kOmitEmpty, 0},  // updateStrategy
-    {12322, 293, 2, kOmitEmpty | kPointer, 0},  // rollingUpdate
-    {55, 0, 1, kOmitEmpty, 0},  // type
-    {12367, 179, 2, kOmitEmpty | kPointer, 0},  // maxSurge
-    {12376, 179, 1, kOmitEmpty | kPointer, 0},  // maxUnavailable
-    {12415, 1, 9, kOmitEmpty | kPointer, 0},  // collisionCount
-    {1973, 297, 10, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {12430, 1, 1, 0, 0},  // currentNumberScheduled
-    {12453, 1, 3, 0, 0},  // desiredNumberScheduled
-    {12476, 1, 7, kOmitEmpty, 0},  // numberAvailable
-    {12492, 1, 2, 0, 0},  // numberMisscheduled
-    {12511, 1, 4, 0, 0},  // numberReady
-    {12523, 1, 8, kOmitEmpty, 0},  // numberUnavailable
-    {10393, 1, 5, kOmitEmpty, 0},  // observedGeneration
-    {12541, 1, 6, kOmitEmpty, 0},  // updatedNumberScheduled
-    {2017, 2, 3, kOmitEmpty, 0},  // lastTransitionTime
-    {1627, 0, 5, kOmitEmpty, 0},  // message
-    {1635, 0, 4, kOmitEmpty, 0},  // reason
-    {1920, 0, 2, 0, 0},  // status
-    {55, 0, 1, 0, 0},  // type
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 302, 2, kOmitEmpty, 0},  // spec
-    {1920, 305, 3, kOmitEmpty, 0},  // status
-    {11209, 1, 5, kOmitEmpty, 0},  // minReadySeconds
-    {12633, 4, 7, kOmitEmpty, 0},  // paused
-    {12640, 1, 9, kOmitEmpty | kPointer, 0},  // progressDeadlineSeconds
-    {11225, 1, 1, kOmitEmpty | kPointer, 0},  // replicas
-    {12254, 1, 6, kOmitEmpty | kPointer, 0},  // revisionHistoryLimit
-    {5194, 98, 2, kPointer, 0},  // selector
-    {12664, 301, 4, kOmitEmpty | kPatchRetainKeys, 0},  // strategy
-    {11112, 261, 3, 0, 0},  // template
-    {12322, 300, 2, kOmitEmpty | kPointer, 0},  // rollingUpdate
-    {55, 0, 1, kOmitEmpty, 0},  // type
-    {12367, 179, 2, kOmitEmpty | kPointer, 0},  // maxSurge
-    {12376, 179, 1, kOmitEmpty | kPointer, 0},  // maxUnavailable
-    {11270, 1, 4, kOmitEmpty, 0},  // availableReplicas
-    {12415, 1, 8, kOmitEmpty | kPointer, 0},  // collisionCount
-    {1973, 304, 6, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {10393, 1, 1, kOmitEmpty, 0},  // observedGeneration
-    {11309, 1, 7, kOmitEmpty, 0},  // readyReplicas
-    {11225, 1, 2, kOmitEmpty, 0},  // replicas
-    {12757, 1, 9, kOmitEmpty | kPointer, 0},  // terminatingReplicas
-    {12777, 1, 5, kOmitEmpty, 0},  // unavailableReplicas
-    {12797, 1, 3, kOmitEmpty, 0},  // updatedReplicas
-    {2017, 2, 7, kOmitEmpty, 0},  // lastTransitionTime
-    {12841, 2, 6, kOmitEmpty, 0},  // lastUpdateTime
-    {1627, 0, 5, kOmitEmpty, 0},  // message
-    {1635, 0, 4, kOmitEmpty, 0},  // reason
-    {1920, 0, 2, 0, 0},  // status
-    {55, 0, 1, 0, 0},  // type
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 307, 2, kOmitEmpty, 0},  // spec
-    {1920, 310, 3, kOmitEmpty, 0},  // status
-    {11209, 1, 4, kOmitEmpty, 0},  // minReadySeconds
-    {11225, 1, 1, kOmitEmpty | kPointer, 0},  // replicas
-    {5194, 98, 2, kPointer, 0},  // selector
-    {11112, 261, 3, kOmitEmpty, 0},  // template
-    {11270, 1, 5, kOmitEmpty, 0},  // availableReplicas
-    {1973, 309, 6, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {11288, 1, 2, kOmitEmpty, 0},  // fullyLabeledReplicas
-    {10393, 1, 3, kOmitEmpty, 0},  // observedGeneration
-    {11309, 1, 4, kOmitEmpty, 0},  // readyReplicas
-    {11225, 1, 1, 0, 0},  // replicas
-    {12757, 1, 7, kOmitEmpty | kPointer, 0},  // terminatingReplicas
-    {2017, 2, 3, kOmitEmpty, 0},  // lastTransitionTime
-    {1627, 0, 5, kOmitEmpty, 0},  // message
-    {1635, 0, 4, kOmitEmpty, 0},  // reason
-    {1920, 0, 2, 0, 0},  // status
-    {55, 0, 1, 0, 0},  // type
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 317, 2, kOmitEmpty, 0},  // spec
-    {1920, 320, 3, kOmitEmpty, 0},  // status
-    {11209, 1, 9, kOmitEmpty, 0},  // minReadySeconds
-    {12995, 316, 11, kOmitEmpty | kPointer, 0},  // ordinals
-    {13004, 315, 10, kOmitEmpty | kPointer, 0},  // persistentVolumeClaimRetentionPolicy
-    {13041, 0, 6, kOmitEmpty, 0},  // podManagementPolicy
-    {11225, 1, 1, kOmitEmpty | kPointer, 0},  // replicas
-    {12254, 1, 8, kOmitEmpty | kPointer, 0},  // revisionHistoryLimit
-    {5194, 98, 2, kPointer, 0},  // selector
-    {13061, 0, 5, 0, 0},  // serviceName
-    {11112, 261, 3, 0, 0},  // template
-    {12275, 314, 7, kOmitEmpty, 0},  // updateStrategy
-    {13073, 312, 4, kOmitEmpty, 0},  // volumeClaimTemplates
-    {12322, 313, 2, kOmitEmpty | kPointer, 0},  // rollingUpdate
-    {55, 0, 1, kOmitEmpty, 0},  // type
-    {12376, 179, 2, kOmitEmpty | kPointer, 0},  // maxUnavailable
-    {3470, 1, 1, kOmitEmpty | kPointer, 0},  // partition
-    {13225, 0, 1, kOmitEmpty, 0},  // whenDeleted
-    {13237, 0, 2, kOmitEmpty, 0},  // whenScaled
-    {13276, 1, 1, 0, 0},  // start
-    {11270, 1, 11, 0, 0},  // availableReplicas
-    {12415, 1, 9, kOmitEmpty | kPointer, 0},  // collisionCount
-    {1973, 319, 10, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {13308, 1, 4, kOmitEmpty, 0},  // currentReplicas
-    {13324, 0, 6, kOmitEmpty, 0},  // currentRevision
-    {10393, 1, 1, kOmitEmpty, 0},  // observedGeneration
-    {11309, 1, 3, kOmitEmpty, 0},  // readyReplicas
-    {11225, 1, 2, 0, 0},  // replicas
-    {13340, 0, 7, kOmitEmpty, 0},  // updateRevision
-    {12797, 1, 5, kOmitEmpty, 0},  // updatedReplicas
-    {2017, 2, 3, kOmitEmpty, 0},  // lastTransitionTime
-    {1627, 0, 5, kOmitEmpty, 0},  // message
-    {1635, 0, 4, kOmitEmpty, 0},  // reason
-    {1920, 0, 2, 0, 0},  // status
-    {55, 0, 1, 0, 0},  // type
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 333, 2, kOmitEmpty, 0},  // spec
-    {1920, 335, 3, kOmitEmpty, 0},  // status
-    {13422, 0, 3, kOmitEmpty, 0},  // concurrencyPolicy
-    {13440, 1, 7, kOmitEmpty | kPointer, 0},  // failedJobsHistoryLimit
-    {13463, 332, 5, 0, 0},  // jobTemplate
-    {13475, 0, 1, 0, 0},  // schedule
-    {13484, 1, 2, kOmitEmpty | kPointer, 0},  // startingDeadlineSeconds
-    {13508, 1, 6, kOmitEmpty | kPointer, 0},  // successfulJobsHistoryLimit
-    {13535, 4, 4, kOmitEmpty | kPointer, 0},  // suspend
-    {13543, 0, 8, kOmitEmpty | kPointer, 0},  // timeZone
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 331, 2, kOmitEmpty, 0},  // spec
-    {5659, 1, 3, kOmitEmpty | kPointer, 0},  // activeDeadlineSeconds
-    {13594, 1, 7, kOmitEmpty | kPointer, 0},  // backoffLimit
-    {13607, 1, 12, kOmitEmpty | kPointer, 0},  // backoffLimitPerIndex
-    {13628, 0, 9, kOmitEmpty | kPointer, 0},  // completionMode
-    {13643, 1, 2, kOmitEmpty | kPointer, 0},  // completions
-    {13655, 0, 15, kOmitEmpty | kPointer, 0},  // managedBy
-    {13665, 4, 5, kOmitEmpty | kPointer, 0},  // manualSelector
-    {13680, 1, 13, kOmitEmpty | kPointer, 0},  // maxFailedIndexes
-    {13697, 1, 1, kOmitEmpty | kPointer, 0},  // parallelism
-    {13709, 327, 11, kOmitEmpty | kPointer, 0},  // podFailurePolicy
-    {13726, 0, 14, kOmitEmpty | kPointer, 0},  // podReplacementPolicy
-    {5194, 98, 4, kOmitEmpty | kPointer, 0},  // selector
-    {13747, 330, 16, kOmitEmpty | kPointer, 0},  // successPolicy
-    {13535, 4, 10, kOmitEmpty | kPointer, 0},  // suspend
-    {11112, 261, 6, 0, 0},  // template
-    {13761, 1, 8, kOmitEmpty | kPointer, 0},  // ttlSecondsAfterFinished
-    {13811, 326, 1, 0, 0},  // rules
-    {1560, 0, 1, 0, 0},  // action
-    {13847, 322, 2, kOmitEmpty | kPointer, 0},  // onExitCodes
-    {13859, 324, 3, kOmitEmpty, 0},  // onPodConditions
-    {6905, 0, 1, kOmitEmpty | kPointer, 0},  // containerName
-    {5024, 0, 2, 0, 0},  // operator
-    {5033, 170, 3, 0, 0},  // values
-    {1920, 0, 2, 0, 0},  // status
-    {55, 0, 1, 0, 0},  // type
-    {13811, 329, 1, 0, 0},  // rules
-    {14021, 1, 2, kOmitEmpty | kPointer, 0},  // succeededCount
-    {14036, 0, 1, kOmitEmpty | kPointer, 0},  // succeededIndexes
-    {2812, 334, 1, kOmitEmpty, 0},  // active
-    {14076, 2, 4, kOmitEmpty | kPointer, 0},  // lastScheduleTime
-    {14093, 2, 5, kOmitEmpty | kPointer, 0},  // lastSuccessfulTime
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 331, 2, kOmitEmpty, 0},  // spec
-    {1920, 340, 3, kOmitEmpty, 0},  // status
-    {2812, 1, 4, kOmitEmpty, 0},  // active
-    {14144, 0, 7, kOmitEmpty, 0},  // completedIndexes
-    {14161, 2, 3, kOmitEmpty | kPointer, 0},  // completionTime
-    {1973, 338, 1, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {14176, 1, 6, kOmitEmpty, 0},  // failed
-    {14183, 0, 10, kOmitEmpty | kPointer, 0},  // failedIndexes
-    {10602, 1, 9, kOmitEmpty | kPointer, 0},  // ready
-    {10463, 2, 2, kOmitEmpty | kPointer, 0},  // startTime
-    {14197, 1, 5, kOmitEmpty, 0},  // succeeded
-    {14207, 1, 11, kOmitEmpty | kPointer, 0},  // terminating
-    {14219, 339, 8, kOmitEmpty | kPointer, 0},  // uncountedTerminatedPods
-    {5558, 2, 3, kOmitEmpty, 0},  // lastProbeTime
-    {2017, 2, 4, kOmitEmpty, 0},  // lastTransitionTime
-    {1627, 0, 6, kOmitEmpty, 0},  // message
-    {1635, 0, 5, kOmitEmpty, 0},  // reason
-    {1920, 0, 2, 0, 0},  // status
-    {55, 0, 1, 0, 0},  // type
-    {14176, 7, 2, kOmitEmpty, 0},  // failed
-    {14197, 7, 1, kOmitEmpty, 0},  // succeeded
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 353, 2, kOmitEmpty, 0},  // spec
-    {1920, 359, 3, kOmitEmpty, 0},  // status
-    {14346, 344, 1, kOmitEmpty | kPointer, 0},  // defaultBackend
-    {14361, 0, 4, kOmitEmpty | kPointer, 0},  // ingressClassName
-    {13811, 352, 3, kOmitEmpty, 0},  // rules
-    {14378, 346, 2, kOmitEmpty, 0},  // tls
-    {6927, 100, 3, kOmitEmpty | kPointer, 0},  // resource
-    {8749, 343, 4, kOmitEmpty | kPointer, 0},  // service
-    {108, 0, 1, 0, 0},  // name
-    {268, 342, 2, kOmitEmpty, 0},  // port
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {14480, 1, 2, kOmitEmpty, 0},  // number
-    {14512, 33, 1, kOmitEmpty, 0},  // hosts
-    {4176, 0, 2, kOmitEmpty, 0},  // secretName
-    {0, 350, 2, 0, 0},  // (inline)
-    {1731, 0, 1, kOmitEmpty, 0},  // host
-    {14575, 349, 1, kOmitEmpty | kPointer, 0},  // http
-    {14615, 348, 1, 0, 0},  // paths
-    {14651, 344, 2, 0, 0},  // backend
-    {3575, 0, 1, kOmitEmpty, 0},  // path
-    {14659, 0, 3, kPointer, 0},  // pathType
-    {12036, 358, 1, kOmitEmpty, 0},  // loadBalancer
-    {12076, 357, 1, kOmitEmpty, 0},  // ingress
-    {1451, 0, 2, kOmitEmpty, 0},  // hostname
-    {161, 0, 1, kOmitEmpty, 0},  // ip
-    {1421, 355, 4, kOmitEmpty, 0},  // ports
-    {2828, 0, 3, kOmitEmpty | kPointer, 0},  // error
-    {268, 1, 1, 0, 0},  // port
-    {127, 0, 2, 0, 0},  // protocol
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 362, 2, kOmitEmpty, 0},  // spec
-    {1251, 0, 1, kOmitEmpty, 0},  // controller
-    {14867, 361, 2, kOmitEmpty | kPointer, 0},  // parameters
-    {5348, 0, 1, kOmitEmpty | kPointer, 0},  // apiGroup
-    {994, 0, 2, 0, 0},  // kind
-    {108, 0, 3, 0, 0},  // name
-    {1158, 0, 5, kOmitEmpty | kPointer, 0},  // namespace
-    {14924, 0, 4, kPointer, 0},  // scope
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 373, 2, kOmitEmpty, 0},  // spec
-    {14990, 372, 3, kOmitEmpty, 0},  // egress
-    {12076, 370, 2, kOmitEmpty, 0},  // ingress
-    {14997, 98, 1, 0, 0},  // podSelector
-    {15009, 33, 4, kOmitEmpty, 0},  // policyTypes
-    {15060, 368, 2, kOmitEmpty, 0},  // from
-    {1421, 365, 1, kOmitEmpty, 0},  // ports
-    {15097, 1, 3, kOmitEmpty | kPointer, 0},  // endPort
-    {268, 179, 2, kOmitEmpty | kPointer, 0},  // port
-    {127, 0, 1, kOmitEmpty | kPointer, 0},  // protocol
-    {15137, 366, 3, kOmitEmpty | kPointer, 0},  // ipBlock
-    {9783, 98, 2, kOmitEmpty | kPointer, 0},  // namespaceSelector
-    {14997, 98, 1, kOmitEmpty | kPointer, 0},  // podSelector
-    {15167, 0, 1, 0, 0},  // cidr
-    {15172, 33, 2, kOmitEmpty, 0},  // except
-    {1421, 365, 1, kOmitEmpty, 0},  // ports
-    {15217, 368, 2, kOmitEmpty, 0},  // to
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 375, 2, kOmitEmpty, 0},  // spec
-    {1920, 377, 3, kOmitEmpty, 0},  // status
-    {12376, 179, 3, kOmitEmpty | kPointer, 0},  // maxUnavailable
-    {15284, 179, 1, kOmitEmpty | kPointer, 0},  // minAvailable
-    {5194, 98, 2, kOmitEmpty | kPointer | kPatchReplace, 0},  // selector
-    {15297, 0, 4, kOmitEmpty | kPointer, 0},  // unhealthyPodEvictionPolicy
-    {1973, 286, 7, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {15360, 1, 4, 0, 0},  // currentHealthy
-    {15375, 1, 5, 0, 0},  // desiredHealthy
-    {15390, 376, 2, kOmitEmpty, 0},  // disruptedPods
-    {15404, 1, 3, 0, 0},  // disruptionsAllowed
-    {15423, 1, 6, 0, 0},  // expectedPods
-    {10393, 1, 1, kOmitEmpty, 0},  // observedGeneration
-    {15456, 382, 3, kOmitEmpty | kPointer, 0},  // aggregationRule
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {13811, 380, 2, 0, 0},  // rules
-    {15491, 33, 2, kOmitEmpty, 0},  // apiGroups
-    {15501, 33, 5, kOmitEmpty, 0},  // nonResourceURLs
-    {15517, 33, 4, kOmitEmpty, 0},  // resourceNames
-    {5184, 33, 3, kOmitEmpty, 0},  // resources
-    {15531, 33, 1, 0, 0},  // verbs
-    {15561, 381, 1, kOmitEmpty, 0},  // clusterRoleSelectors
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {15609, 386, 3, 0, 0},  // roleRef
-    {15617, 385, 2, kOmitEmpty, 0},  // subjects
-    {5348, 0, 2, kOmitEmpty, 0},  // apiGroup
-    {994, 0, 1, 0, 0},  // kind
-    {108, 0, 3, 0, 0},  // name
-    {1158, 0, 4, kOmitEmpty, 0},  // namespace
-    {5348, 0, 1, 0, 0},  // apiGroup
-    {994, 0, 2, 0, 0},  // kind
-    {108, 0, 3, 0, 0},  // name
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {13811, 380, 2, 0, 0},  // rules
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {15609, 386, 3, 0, 0},  // roleRef
-    {15617, 385, 2, kOmitEmpty, 0},  // subjects
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 391, 2, kOmitEmpty, 0},  // spec
-    {1920, 392, 3, kOmitEmpty, 0},  // status
-    {15773, 1, 3, 0, 0},  // maxReplicas
-    {15785, 1, 2, kOmitEmpty | kPointer, 0},  // minReplicas
-    {15797, 390, 1, 0, 0},  // scaleTargetRef
-    {15812, 1, 4, kOmitEmpty | kPointer, 0},  // targetCPUUtilizationPercentage
-    {957, 0, 3, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 1, 0, 0},  // kind
-    {108, 0, 2, 0, 0},  // name
-    {15931, 1, 5, kOmitEmpty | kPointer, 0},  // currentCPUUtilizationPercentage
-    {13308, 1, 3, 0, 0},  // currentReplicas
-    {15963, 1, 4, 0, 0},  // desiredReplicas
-    {15979, 2, 2, kOmitEmpty | kPointer, 0},  // lastScaleTime
-    {10393, 1, 1, kOmitEmpty | kPointer, 0},  // observedGeneration
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 394, 2, kOmitEmpty, 0},  // spec
-    {1920, 395, 3, kOmitEmpty, 0},  // status
-    {11225, 1, 1, kOmitEmpty, 0},  // replicas
-    {11225, 1, 1, 0, 0},  // replicas
-    {5194, 0, 2, kOmitEmpty, 0},  // selector
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 411, 2, kOmitEmpty, 0},  // spec
-    {1920, 422, 3, kOmitEmpty, 0},  // status
-    {16148, 410, 5, kOmitEmpty | kPointer, 0},  // behavior
-    {15773, 1, 3, 0, 0},  // maxReplicas
-    {16157, 406, 4, kOmitEmpty, 0},  // metrics
-    {15785, 1, 2, kOmitEmpty | kPointer, 0},  // minReplicas
-    {15797, 397, 1, 0, 0},  // scaleTargetRef
-    {957, 0, 3, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 1, 0, 0},  // kind
-    {108, 0, 2, 0, 0},  // name
-    {16234, 403, 7, kOmitEmpty | kPointer, 0},  // containerResource
-    {16252, 404, 5, kOmitEmpty | kPointer, 0},  // external
-    {16261, 400, 2, kOmitEmpty | kPointer, 0},  // object
-    {16268, 401, 3, kOmitEmpty | kPointer, 0},  // pods
-    {6927, 402, 4, kOmitEmpty | kPointer, 0},  // resource
-    {55, 0, 1, 0, 0},  // type
-    {16307, 397, 1, 0, 0},  // describedObject
-    {16323, 399, 3, 0, 0},  // metric
-    {16330, 398, 2, 0, 0},  // target
-    {16365, 1, 4, kOmitEmpty | kPointer, 0},  // averageUtilization
-    {16384, 27, 3, kOmitEmpty | kPointer, 0},  // averageValue
-    {55, 0, 1, 0, 0},  // type
-    {2174, 27, 2, kOmitEmpty | kPointer, 0},  // value
-    {108, 0, 1, 0, 0},  // name
-    {5194, 98, 2, kOmitEmpty | kPointer, 0},  // selector
-    {16323, 399, 1, 0, 0},  // metric
-    {16330, 398, 2, 0, 0},  // target
-    {108, 0, 1, 0, 0},  // name
-    {16330, 398, 2, 0, 0},  // target
-    {16542, 0, 3, 0, 0},  // container
-    {108, 0, 1, 0, 0},  // name
-    {16330, 398, 2, 0, 0},  // target
-    {16323, 399, 1, 0, 0},  // metric
-    {16330, 398, 2, 0, 0},  // target
-    {16635, 409, 2, kOmitEmpty | kPointer, 0},  // scaleDown
-    {16645, 409, 1, kOmitEmpty | kPointer, 0},  // scaleUp
-    {16684, 408, 2, kOmitEmpty, 0},  // policies
-    {16693, 0, 1, kOmitEmpty | kPointer, 0},  // selectPolicy
-    {16706, 1, 3, kOmitEmpty | kPointer, 0},  // stabilizationWindowSeconds
-    {16733, 27, 4, kOmitEmpty | kPointer, 0},  // tolerance
-    {8532, 1, 3, 0, 0},  // periodSeconds
-    {55, 0, 1, 0, 0},  // type
-    {2174, 1, 2, 0, 0},  // value
-    {1973, 421, 6, kOmitEmpty | kPatchMerge, 55},  // conditions
-    {16820, 419, 5, 0, 0},  // currentMetrics
-    {13308, 1, 3, kOmitEmpty, 0},  // currentReplicas
-    {15963, 1, 4, 0, 0},  // desiredReplicas
-    {15979, 2, 2, kOmitEmpty | kPointer, 0},  // lastScaleTime
-    {10393, 1, 1, kOmitEmpty | kPointer, 0},  // observedGeneration
-    {16234, 416, 7, kOmitEmpty | kPointer, 0},  // containerResource
-    {16252, 417, 5, kOmitEmpty | kPointer, 0},  // external
-    {16261, 413, 2, kOmitEmpty | kPointer, 0},  // object
-    {16268, 414, 3, kOmitEmpty | kPointer, 0},  // pods
-    {6927, 415, 4, kOmitEmpty | kPointer, 0},  // resource
-    {55, 0, 1, 0, 0},  // type
-    {16897, 412, 2, 0, 0},  // current
-    {16307, 397, 3, 0, 0},  // describedObject
-    {16323, 399, 1, 0, 0},  // metric
-    {16365, 1, 3, kOmitEmpty | kPointer, 0},  // averageUtilization
-    {16384, 27, 2, kOmitEmpty | kPointer, 0},  // averageValue
-    {2174, 27, 1, kOmitEmpty | kPointer, 0},  // value
-    {16897, 412, 2, 0, 0},  // current
-    {16323, 399, 1, 0, 0},  // metric
-    {16897, 412, 2, 0, 0},  // current
-    {108, 0, 1, 0, 0},  // name
-    {16542, 0, 3, 0, 0},  // container
-    {16897, 412, 2, 0, 0},  // current
-    {108, 0, 1, 0, 0},  // name
-    {16897, 412, 2, 0, 0},  // current
-    {16323, 399, 1, 0, 0},  // metric
-    {2017, 2, 3, kOmitEmpty, 0},  // lastTransitionTime
-    {1627, 0, 5, kOmitEmpty, 0},  // message
-    {1635, 0, 4, kOmitEmpty, 0},  // reason
-    {1920, 0, 2, 0, 0},  // status
-    {55, 0, 1, 0, 0},  // type
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 424, 2, kOmitEmpty, 0},  // spec
-    {17183, 24, 3, kOmitEmpty | kPointer, 0},  // acquireTime
-    {17195, 0, 1, kOmitEmpty | kPointer, 0},  // holderIdentity
-    {17210, 1, 2, kOmitEmpty | kPointer, 0},  // leaseDurationSeconds
-    {17231, 1, 5, kOmitEmpty | kPointer, 0},  // leaseTransitions
-    {17248, 0, 7, kOmitEmpty | kPointer, 0},  // preferredHolder
-    {17264, 24, 4, kOmitEmpty | kPointer, 0},  // renewTime
-    {12664, 0, 6, kOmitEmpty | kPointer, 0},  // strategy
-    {17301, 0, 4, 0, 0},  // addressType
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {3620, 433, 2, 0, 0},  // endpoints
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1421, 435, 3, 0, 0},  // ports
-    {1393, 7, 1, 0, 0},  // addresses
-    {1973, 426, 2, kOmitEmpty, 0},  // conditions
-    {17335, 3, 5, kOmitEmpty, 0},  // deprecatedTopology
-    {17354, 431, 8, kOmitEmpty | kPointer, 0},  // hints
-    {1451, 0, 3, kOmitEmpty | kPointer, 0},  // hostname
-    {1460, 0, 6, kOmitEmpty | kPointer, 0},  // nodeName
-    {1469, 15, 4, kOmitEmpty | kPointer, 0},  // targetRef
-    {17360, 0, 7, kOmitEmpty | kPointer, 0},  // zone
-    {10602, 4, 1, kOmitEmpty | kPointer, 0},  // ready
-    {17397, 4, 2, kOmitEmpty | kPointer, 0},  // serving
-    {14207, 4, 3, kOmitEmpty | kPointer, 0},  // terminating
-    {17432, 430, 2, kOmitEmpty, 0},  // forNodes
-    {17441, 428, 1, kOmitEmpty, 0},  // forZones
-    {108, 0, 1, 0, 0},  // name
-    {108, 0, 1, 0, 0},  // name
-    {1534, 0, 4, kOmitEmpty | kPointer, 0},  // appProtocol
-    {108, 0, 1, kOmitEmpty | kPointer, 0},  // name
-    {268, 1, 3, kOmitEmpty | kPointer, 0},  // port
-    {127, 0, 2, kOmitEmpty | kPointer, 0},  // protocol
-    {17542, 4, 6, kOmitEmpty | kPointer, 0},  // allowVolumeExpansion
-    {17563, 440, 8, kOmitEmpty, 0},  // allowedTopologies
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {3070, 33, 5, kOmitEmpty, 0},  // mountOptions
-    {14867, 3, 3, kOmitEmpty, 0},  // parameters
-    {17581, 0, 2, 0, 0},  // provisioner
-    {17593, 0, 4, kOmitEmpty | kPointer, 0},  // reclaimPolicy
-    {17607, 0, 7, kOmitEmpty | kPointer, 0},  // volumeBindingMode
-    {17654, 438, 1, kOmitEmpty, 0},  // matchLabelExpressions
-    {2160, 0, 1, 0, 0},  // key
-    {5033, 33, 2, 0, 0},  // values
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {17771, 450, 2, kOmitEmpty | kPatchMerge, 108},  // webhooks
-    {17821, 33, 8, 0, 0},  // admissionReviewVersions
-    {17845, 443, 2, 0, 0},  // clientConfig
-    {17858, 0, 4, kOmitEmpty | kPointer, 0},  // failurePolicy
-    {17872, 448, 12, kOmitEmpty | kPatchMerge, 108},  // matchConditions
-    {17888, 0, 9, kOmitEmpty | kPointer, 0},  // matchPolicy
-    {108, 0, 1, 0, 0},  // name
-    {9783, 98, 5, kOmitEmpty | kPointer, 0},  // namespaceSelector
-    {17900, 98, 11, kOmitEmpty | kPointer, 0},  // objectSelector
-    {17915, 0, 10, kOmitEmpty | kPointer, 0},  // reinvocationPolicy
-    {13811, 446, 3, kOmitEmpty, 0},  // rules
-    {17934, 0, 6, kPointer, 0},  // sideEffects
-    {8563, 1, 7, kOmitEmpty | kPointer, 0},  // timeoutSeconds
-    {17991, 12, 2, kOmitEmpty, 0},  // caBundle
-    {8749, 442, 1, kOmitEmpty | kPointer, 0},  // service
-    {18000, 0, 3, kOmitEmpty | kPointer, 0},  // url
-    {108, 0, 2, 0, 0},  // name
-    {1158, 0, 1, 0, 0},  // namespace
-    {3575, 0, 3, kOmitEmpty | kPointer, 0},  // path
-    {268, 1, 4, kOmitEmpty | kPointer, 0},  // port
-    {0, 444, 2, 0, 0},  // (inline)
-    {18090, 33, 1, kOmitEmpty, 0},  // operations
-    {15491, 33, 1, kOmitEmpty, 0},  // apiGroups
-    {18131, 33, 2, kOmitEmpty, 0},  // apiVersions
-    {5184, 33, 3, kOmitEmpty, 0},  // resources
-    {14924, 0, 4, kOmitEmpty | kPointer, 0},  // scope
-    {18183, 0, 2, 0, 0},  // expression
-    {108, 0, 1, 0, 0},  // name
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {17771, 453, 2, kOmitEmpty | kPatchMerge, 108},  // webhooks
-    {17821, 33, 8, 0, 0},  // admissionReviewVersions
-    {17845, 443, 2, 0, 0},  // clientConfig
-    {17858, 0, 4, kOmitEmpty | kPointer, 0},  // failurePolicy
-    {17872, 448, 11, kOmitEmpty | kPatchMerge, 108},  // matchConditions
-    {17888, 0, 9, kOmitEmpty | kPointer, 0},  // matchPolicy
-    {108, 0, 1, 0, 0},  // name
-    {9783, 98, 5, kOmitEmpty | kPointer, 0},  // namespaceSelector
-    {17900, 98, 10, kOmitEmpty | kPointer, 0},  // objectSelector
-    {13811, 446, 3, kOmitEmpty, 0},  // rules
-    {17934, 0, 6, kPointer, 0},  // sideEffects
-    {8563, 1, 7, kOmitEmpty | kPointer, 0},  // timeoutSeconds
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 479, 2, 0, 0},  // spec
-    {1920, 482, 3, kOmitEmpty, 0},  // status
-    {18381, 478, 9, kOmitEmpty | kPointer, 0},  // conversion
-    {4325, 0, 1, 0, 0},  // group
-    {2748, 455, 3, 0, 0},  // names
-    {18392, 4, 10, kOmitEmpty, 0},  // preserveUnknownFields
-    {14924, 0, 4, 0, 0},  // scope
-    {18414, 474, 7, 0, 0},  // versions
-    {18470, 33, 6, kOmitEmpty, 0},  // categories
-    {994, 0, 4, 0, 0},  // kind
-    {18481, 0, 5, kOmitEmpty, 0},  // listKind
-    {18490, 0, 1, 0, 0},  // plural
-    {18497, 33, 3, kOmitEmpty, 0},  // shortNames
-    {18508, 0, 2, kOmitEmpty, 0},  // singular
-    {18566, 470, 6, kOmitEmpty, 0},  // additionalPrinterColumns
-    {18591, 4, 7, kOmitEmpty, 0},  // deprecated
-    {18602, 0, 8, kOmitEmpty | kPointer, 0},  // deprecationWarning
-    {108, 0, 1, 0, 0},  // name
-    {18621, 465, 4, kOmitEmpty | kPointer, 0},  // schema
-    {18628, 472, 9, kOmitEmpty, 0},  // selectableFields
-    {18645, 4, 2, 0, 0},  // served
-    {18652, 4, 3, 0, 0},  // storage
-    {18660, 468, 5, kOmitEmpty | kPointer, 0},  // subresources
-    {18715, 458, 1, kOmitEmpty | kPointer, 0},  // openAPIV3Schema
-    {18764, 0, 3, kOmitEmpty | kPointer, 0},  // $ref
-    {18769, 0, 2, kOmitEmpty, 0},  // $schema
-    {18777, 8, 33, kOmitEmpty | kPointer, 0},  // additionalItems
-    {18793, 8, 30, kOmitEmpty | kPointer, 0},  // additionalProperties
-    {18814, 459, 25, kOmitEmpty, 0},  // allOf
-    {18820, 459, 27, kOmitEmpty, 0},  // anyOf
-    {1850, 8, 8, kOmitEmpty | kPointer, 0},  // default
-    {18826, 460, 34, kOmitEmpty, 0},  // definitions
-    {18838, 461, 32, kOmitEmpty, 0},  // dependencies
-    {18851, 0, 4, kOmitEmpty, 0},  // description
-    {18863, 457, 20, kOmitEmpty, 0},  // enum
-    {18868, 8, 36, kOmitEmpty | kPointer, 0},  // example
-    {18876, 4, 10, kOmitEmpty, 0},  // exclusiveMaximum
-    {18893, 4, 12, kOmitEmpty, 0},  // exclusiveMinimum
-    {18910, 462, 35, kOmitEmpty | kPointer, 0},  // externalDocs
-    {18923, 0, 6, kOmitEmpty, 0},  // format
-    {18930, 0, 1, kOmitEmpty, 0},  // id
-    {6481, 8, 24, kOmitEmpty | kPointer, 0},  // items
-    {18933, 1, 16, kOmitEmpty | kPointer, 0},  // maxItems
-    {18942, 1, 13, kOmitEmpty | kPointer, 0},  // maxLength
-    {18952, 1, 21, kOmitEmpty | kPointer, 0},  // maxProperties
-    {18966, 456, 9, kOmitEmpty | kPointer, 0},  // maximum
-    {18974, 1, 17, kOmitEmpty | kPointer, 0},  // minItems
-    {18983, 1, 14, kOmitEmpty | kPointer, 0},  // minLength
-    {18993, 1, 22, kOmitEmpty | kPointer, 0},  // minProperties
-    {19007, 456, 11, kOmitEmpty | kPointer, 0},  // minimum
-    {19015, 456, 19, kOmitEmpty | kPointer, 0},  // multipleOf
-    {19026, 458, 28, kOmitEmpty | kPointer, 0},  // not
-    {19030, 4, 37, kOmitEmpty, 0},  // nullable
-    {19039, 459, 26, kOmitEmpty, 0},  // oneOf
-    {19045, 0, 15, kOmitEmpty, 0},  // pattern
-    {19053, 460, 31, kOmitEmpty, 0},  // patternProperties
-    {19071, 460, 29, kOmitEmpty, 0},  // properties
-    {4890, 33, 23, kOmitEmpty, 0},  // required
-    {19082, 0, 7, kOmitEmpty, 0},  // title
-    {55, 0, 5, kOmitEmpty, 0},  // type
-    {19088, 4, 18, kOmitEmpty, 0},  // uniqueItems
-    {19100, 4, 39, kOmitEmpty, 0},  // x-kubernetes-embedded-resource
-    {19131, 4, 40, kOmitEmpty, 0},  // x-kubernetes-int-or-string
-    {19158, 33, 41, kOmitEmpty, 0},  // x-kubernetes-list-map-keys
-    {19185, 0, 42, kOmitEmpty | kPointer, 0},  // x-kubernetes-list-type
-    {19208, 0, 43, kOmitEmpty | kPointer, 0},  // x-kubernetes-map-type
-    {19230, 4, 38, kOmitEmpty | kPointer, 0},  // x-kubernetes-preserve-unknown-fields
-    {19267, 464, 44, kOmitEmpty | kPatchMerge, 793},  // x-kubernetes-validations
-    {18851, 0, 1, kOmitEmpty, 0},  // description
-    {18000, 0, 2, kOmitEmpty, 0},  // url
-    {1503, 0, 5, kOmitEmpty, 0},  // fieldPath
-    {1627, 0, 2, kOmitEmpty, 0},  // message
-    {19363, 0, 3, kOmitEmpty, 0},  // messageExpression
-    {19381, 4, 6, kOmitEmpty | kPointer, 0},  // optionalOldSelf
-    {1635, 0, 4, kOmitEmpty | kPointer, 0},  // reason
-    {793, 0, 1, 0, 0},  // rule
-    {19441, 467, 2, kOmitEmpty | kPointer, 0},  // scale
-    {1920, 466, 1, kOmitEmpty | kPointer, 0},  // status
-    {19544, 0, 3, kOmitEmpty | kPointer, 0},  // labelSelectorPath
-    {19562, 0, 1, 0, 0},  // specReplicasPath
-    {19579, 0, 2, 0, 0},  // statusReplicasPath
-    {18851, 0, 4, kOmitEmpty, 0},  // description
-    {18923, 0, 3, kOmitEmpty, 0},  // format
-    {19646, 0, 6, 0, 0},  // jsonPath
-    {108, 0, 1, 0, 0},  // name
-    {5930, 1, 5, kOmitEmpty, 0},  // priority
-    {55, 0, 2, 0, 0},  // type
-    {19646, 0, 1, 0, 0},  // jsonPath
-    {12664, 0, 1, 0, 0},  // strategy
-    {19730, 477, 2, kOmitEmpty | kPointer, 0},  // webhook
-    {17845, 476, 2, kOmitEmpty | kPointer, 0},  // clientConfig
-    {19773, 33, 3, 0, 0},  // conversionReviewVersions
-    {17991, 12, 2, kOmitEmpty, 0},  // caBundle
-    {8749, 475, 1, kOmitEmpty | kPointer, 0},  // service
-    {18000, 0, 3, kOmitEmpty | kPointer, 0},  // url
-    {108, 0, 2, 0, 0},  // name
-    {1158, 0, 1, 0, 0},  // namespace
-    {3575, 0, 3, kOmitEmpty | kPointer, 0},  // path
-    {268, 1, 4, kOmitEmpty | kPointer, 0},  // port
-    {19917, 455, 2, 0, 0},  // acceptedNames
-    {1973, 481, 1, 0, 0},  // conditions
-    {19931, 33, 3, 0, 0},  // storedVersions
-    {2017, 2, 3, kOmitEmpty, 0},  // lastTransitionTime
-    {1627, 0, 5, kOmitEmpty, 0},  // message
-    {1635, 0, 4, kOmitEmpty, 0},  // reason
-    {1920, 0, 2, 0, 0},  // status
-    {55, 0, 1, 0, 0},  // type
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {18851, 0, 4, kOmitEmpty, 0},  // description
-    {20025, 4, 3, kOmitEmpty, 0},  // globalDefault
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {5913, 0, 5, kOmitEmpty | kPointer, 0},  // preemptionPolicy
-    {2174, 1, 2, 0, 0},  // value
-    {1560, 0, 6, kOmitEmpty, 0},  // action
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {20055, 1, 15, kOmitEmpty, 0},  // deprecatedCount
-    {20071, 2, 13, kOmitEmpty, 0},  // deprecatedFirstTimestamp
-    {20096, 2, 14, kOmitEmpty, 0},  // deprecatedLastTimestamp
-    {20120, 23, 12, kOmitEmpty, 0},  // deprecatedSource
-    {1573, 24, 2, 0, 0},  // eventTime
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, 0, 0},  // metadata
-    {20137, 0, 10, kOmitEmpty, 0},  // note
-    {1635, 0, 7, kOmitEmpty, 0},  // reason
-    {20142, 15, 8, kOmitEmpty, 0},  // regarding
-    {1642, 15, 9, kOmitEmpty | kPointer, 0},  // related
-    {20152, 0, 4, kOmitEmpty, 0},  // reportingController
-    {1669, 0, 5, kOmitEmpty, 0},  // reportingInstance
-    {1687, 485, 3, kOmitEmpty | kPointer, 0},  // series
-    {55, 0, 11, kOmitEmpty, 0},  // type
-    {1567, 1, 1, 0, 0},  // count
-    {1756, 24, 2, 0, 0},  // lastObservedTime
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 488, 2, 0, 0},  // spec
-    {1920, 489, 3, kOmitEmpty, 0},  // status
-    {20260, 33, 1, 0, 0},  // audiences
-    {20270, 487, 3, kPointer, 0},  // boundObjectRef
-    {7243, 1, 4, kPointer, 0},  // expirationSeconds
-    {957, 0, 2, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 1, kOmitEmpty, 0},  // kind
-    {108, 0, 3, kOmitEmpty, 0},  // name
-    {14, 0, 4, kOmitEmpty, 0},  // uid
-    {20361, 2, 2, 0, 0},  // expirationTimestamp
-    {20381, 0, 1, 0, 0},  // token
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 491, 2, 0, 0},  // spec
-    {1920, 494, 3, kOmitEmpty, 0},  // status
-    {20260, 33, 2, kOmitEmpty, 0},  // audiences
-    {20381, 0, 1, kOmitEmpty, 0},  // token
-    {20260, 33, 4, kOmitEmpty, 0},  // audiences
-    {20487, 4, 1, kOmitEmpty, 0},  // authenticated
-    {2828, 0, 3, kOmitEmpty, 0},  // error
-    {3752, 493, 2, kOmitEmpty, 0},  // user
-    {20528, 492, 4, kOmitEmpty, 0},  // extra
-    {20534, 33, 3, kOmitEmpty, 0},  // groups
-    {14, 0, 2, kOmitEmpty, 0},  // uid
-    {20541, 0, 1, kOmitEmpty, 0},  // username
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {999, 11, 1, kOmitEmpty, 0},  // metadata
-    {1792, 502, 2, 0, 0},  // spec
-    {1920, 503, 3, kOmitEmpty, 0},  // status
-    {20528, 492, 5, kOmitEmpty, 0},  // extra
-    {20534, 33, 4, kOmitEmpty, 0},  // groups
-    {20628, 501, 2, kOmitEmpty | kPointer, 0},  // nonResourceAttributes
-    {20650, 500, 1, kOmitEmpty | kPointer, 0},  // resourceAttributes
-    {14, 0, 6, kOmitEmpty, 0},  // uid
-    {3752, 0, 3, kOmitEmpty, 0},  // user
-    {20705, 498, 8, kOmitEmpty | kPointer, 0},  // fieldSelector
-    {4325, 0, 3, kOmitEmpty, 0},  // group
-    {7298, 499, 9, kOmitEmpty | kPointer, 0},  // labelSelector
-    {108, 0, 7, kOmitEmpty, 0},  // name
-    {1158, 0, 1, kOmitEmpty, 0},  // namespace
-    {6927, 0, 5, kOmitEmpty, 0},  // resource
-    {1327, 0, 6, kOmitEmpty, 0},  // subresource
-    {20719, 0, 2, kOmitEmpty, 0},  // verb
-    {20724, 0, 4, kOmitEmpty, 0},  // version
-    {20773, 0, 1, kOmitEmpty, 0},  // rawSelector
-    {20785, 497, 2, kOmitEmpty, 0},  // requirements
-    {2160, 0, 1, 0, 0},  // key
-    {5024, 0, 2, 0, 0},  // operator
-    {5033, 33, 3, kOmitEmpty, 0},  // values
-    {20773, 0, 1, kOmitEmpty, 0},  // rawSelector
-    {20785, 97, 2, kOmitEmpty, 0},  // requirements
-    {3575, 0, 1, kOmitEmpty, 0},  // path
-    {20719, 0, 2, kOmitEmpty, 0},  // verb
-    {20954, 4, 1, 0, 0},  // allowed
-    {20962, 4, 4, kOmitEmpty, 0},  // denied
-    {20969, 0, 3, kOmitEmpty, 0},  // evaluationError
-    {1635, 0, 2, kOmitEmpty, 0},  // reason
-    {957, 0, 0, kOmitEmpty, 0},  // apiVersion
-    {21000, 1, 6, kOmitEmpty, 0},  // code
-    {21005, 508, 5, kOmitEmpty | kPointer, 0},  // details
-    {994, 0, 0, kOmitEmpty, 0},  // kind
-    {1627, 0, 3, kOmitEmpty, 0},  // message
-    {999, 505, 1, kOmitEmpty, 0},  // metadata
-    {1635, 0, 4, kOmitEmpty, 0},  // reason
-    {1920, 0, 2, kOmitEmpty, 0},  // status
-    {21030, 0, 3, kOmitEmpty, 0},  // continue
-    {21039, 1, 4, kOmitEmpty | kPointer, 0},  // remainingItemCount
-    {1184, 0, 2, kOmitEmpty, 0},  // resourceVersion
-    {1200, 0, 1, kOmitEmpty, 0},  // selfLink
-    {21080, 507, 4, kOmitEmpty, 0},  // causes
-    {4325, 0, 2, kOmitEmpty, 0},  // group
-    {994, 0, 3, kOmitEmpty, 0},  // kind
-    {108, 0, 1, kOmitEmpty, 0},  // name
-    {21087, 1, 5, kOmitEmpty, 0},  // retryAfterSeconds
-    {14, 0, 6, kOmitEmpty, 0},  // uid
-    {21125, 0, 3, kOmitEmpty, 0},  // field
-    {1627, 0, 2, kOmitEmpty, 0},  // message
-    {1635, 0, 1, kOmitEmpty, 0},  // reason
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1028, 13, 3, kOmitEmpty, 0, 0},  // binaryData
+    {1039, 3, 2, kOmitEmpty, 0, 0},  // data
+    {1044, 4, 4, kOmitEmpty | kPointer, 0, 0},  // immutable
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1087, 3, 12, kOmitEmpty, 0, 0},  // annotations
+    {1099, 2, 8, kOmitEmpty | kOmitZero, 0, 0},  // creationTimestamp
+    {1117, 1, 10, kOmitEmpty | kPointer, 0, 1144},  // deletionGracePeriodSeconds
+    {1150, 2, 9, kOmitEmpty | kPointer, 0, 0},  // deletionTimestamp
+    {1168, 7, 14, kOmitEmpty | kPatchMerge, 0, 0},  // finalizers
+    {1179, 0, 2, kOmitEmpty, 0, 0},  // generateName
+    {1192, 1, 7, kOmitEmpty, 0, 1144},  // generation
+    {1203, 3, 11, kOmitEmpty, 0, 0},  // labels
+    {1210, 10, 17, kOmitEmpty, 0, 0},  // managedFields
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {1224, 0, 3, kOmitEmpty, 0, 0},  // namespace
+    {1234, 6, 13, kOmitEmpty | kPatchMerge, 14, 0},  // ownerReferences
+    {1250, 0, 6, kOmitEmpty, 0, 0},  // resourceVersion
+    {1266, 0, 4, kOmitEmpty, 0, 0},  // selfLink
+    {14, 0, 5, kOmitEmpty, 0, 1275},  // uid
+    {1017, 0, 5, 0, 0, 0},  // apiVersion
+    {1308, 4, 7, kOmitEmpty | kPointer, 0, 0},  // blockOwnerDeletion
+    {1327, 4, 6, kOmitEmpty | kPointer, 0, 0},  // controller
+    {1054, 0, 1, 0, 0, 0},  // kind
+    {108, 0, 3, 0, 0, 0},  // name
+    {14, 0, 4, 0, 0, 1275},  // uid
+    {1017, 0, 3, kOmitEmpty, 0, 0},  // apiVersion
+    {1365, 0, 6, kOmitEmpty, 0, 0},  // fieldsType
+    {1376, 8, 7, kOmitEmpty | kPointer, 0, 0},  // fieldsV1
+    {1385, 0, 1, kOmitEmpty, 0, 0},  // manager
+    {1393, 0, 2, kOmitEmpty, 0, 1403},  // operation
+    {1433, 0, 8, kOmitEmpty, 0, 0},  // subresource
+    {1445, 2, 4, kOmitEmpty | kPointer, 0, 0},  // time
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1468, 21, 2, kOmitEmpty, 0, 0},  // subsets
+    {1499, 17, 1, kOmitEmpty, 0, 0},  // addresses
+    {1509, 17, 2, kOmitEmpty, 0, 0},  // notReadyAddresses
+    {1527, 19, 3, kOmitEmpty, 0, 0},  // ports
+    {1557, 0, 3, kOmitEmpty, 0, 0},  // hostname
+    {161, 0, 1, 0, 0, 0},  // ip
+    {1566, 0, 4, kOmitEmpty | kPointer, 0, 0},  // nodeName
+    {1575, 15, 2, kOmitEmpty | kPointer, 0, 0},  // targetRef
+    {1017, 0, 5, kOmitEmpty, 0, 0},  // apiVersion
+    {1609, 0, 7, kOmitEmpty, 0, 0},  // fieldPath
+    {1054, 0, 1, kOmitEmpty, 0, 0},  // kind
+    {108, 0, 3, kOmitEmpty, 0, 0},  // name
+    {1224, 0, 2, kOmitEmpty, 0, 0},  // namespace
+    {1250, 0, 6, kOmitEmpty, 0, 0},  // resourceVersion
+    {14, 0, 4, kOmitEmpty, 0, 1275},  // uid
+    {1640, 0, 4, kOmitEmpty | kPointer, 0, 0},  // appProtocol
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {268, 1, 2, 0, 0, 0},  // port
+    {127, 0, 3, kOmitEmpty, 0, 1652},  // protocol
+    {1678, 0, 12, kOmitEmpty, 0, 0},  // action
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1685, 1, 8, kOmitEmpty, 0, 0},  // count
+    {1691, 24, 10, kOmitEmpty, 0, 0},  // eventTime
+    {1701, 2, 6, kOmitEmpty, 0, 0},  // firstTimestamp
+    {1716, 15, 2, 0, 0, 0},  // involvedObject
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1731, 2, 7, kOmitEmpty, 0, 0},  // lastTimestamp
+    {1745, 0, 4, kOmitEmpty, 0, 0},  // message
+    {1059, 11, 1, 0, 0, 0},  // metadata
+    {1753, 0, 3, kOmitEmpty, 0, 0},  // reason
+    {1760, 15, 13, kOmitEmpty | kPointer, 0, 0},  // related
+    {1768, 0, 14, 0, 0, 0},  // reportingComponent
+    {1787, 0, 15, 0, 0, 0},  // reportingInstance
+    {1805, 25, 11, kOmitEmpty | kPointer, 0, 0},  // series
+    {1812, 23, 5, kOmitEmpty, 0, 0},  // source
+    {55, 0, 9, kOmitEmpty, 0, 0},  // type
+    {1839, 0, 1, kOmitEmpty, 0, 0},  // component
+    {1849, 0, 2, kOmitEmpty, 0, 0},  // host
+    {1685, 1, 1, kOmitEmpty, 0, 0},  // count
+    {1874, 24, 2, kOmitEmpty, 0, 0},  // lastObservedTime
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 31, 2, kOmitEmpty, 0, 0},  // spec
+    {1938, 30, 1, 0, 0, 0},  // limits
+    {1968, 28, 4, kOmitEmpty, 0, 1976},  // default
+    {1992, 28, 5, kOmitEmpty, 0, 1976},  // defaultRequest
+    {2007, 28, 2, kOmitEmpty, 0, 1976},  // max
+    {2011, 28, 6, kOmitEmpty, 0, 1976},  // maxLimitRequestRatio
+    {2032, 28, 3, kOmitEmpty, 0, 1976},  // min
+    {55, 0, 1, 0, 0, 2036},  // type
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 34, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 37, 3, kOmitEmpty, 0, 0},  // status
+    {1168, 33, 1, kOmitEmpty, 0, 2096},  // finalizers
+    {2139, 36, 2, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {2150, 0, 1, kOmitEmpty, 0, 2156},  // phase
+    {2201, 2, 4, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1745, 0, 6, kOmitEmpty, 0, 0},  // message
+    {1753, 0, 5, kOmitEmpty, 0, 0},  // reason
+    {2067, 0, 2, 0, 0, 2220},  // status
+    {55, 0, 1, 0, 0, 2239},  // type
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 43, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 61, 3, kOmitEmpty, 0, 0},  // status
+    {2295, 42, 6, kOmitEmpty | kPointer, 0, 0},  // configSource
+    {2308, 0, 2, kOmitEmpty, 0, 0},  // externalID
+    {2319, 0, 1, kOmitEmpty, 0, 0},  // podCIDR
+    {2327, 7, 7, kOmitEmpty | kPatchMerge, 0, 0},  // podCIDRs
+    {2336, 0, 3, kOmitEmpty, 0, 0},  // providerID
+    {2347, 40, 5, kOmitEmpty, 0, 0},  // taints
+    {2354, 4, 4, kOmitEmpty, 0, 0},  // unschedulable
+    {2382, 0, 3, 0, 0, 2389},  // effect
+    {2404, 0, 1, 0, 0, 0},  // key
+    {2408, 2, 4, kOmitEmpty | kPointer, 0, 0},  // timeAdded
+    {2418, 0, 2, kOmitEmpty, 0, 0},  // value
+    {2449, 41, 2, kOmitEmpty | kPointer, 0, 0},  // configMap
+    {2493, 0, 5, 0, 0, 0},  // kubeletConfigKey
+    {108, 0, 2, 0, 0, 0},  // name
+    {1224, 0, 1, 0, 0, 0},  // namespace
+    {1250, 0, 4, kOmitEmpty, 0, 0},  // resourceVersion
+    {14, 0, 3, kOmitEmpty, 0, 1275},  // uid
+    {1499, 47, 5, kOmitEmpty | kPatchMerge, 55, 0},  // addresses
+    {2529, 28, 2, kOmitEmpty, 0, 1976},  // allocatable
+    {2541, 28, 1, kOmitEmpty, 0, 1976},  // capacity
+    {2139, 45, 4, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {2550, 56, 11, kOmitEmpty | kPointer, 0, 0},  // config
+    {2557, 49, 6, kOmitEmpty, 0, 0},  // daemonEndpoints
+    {2573, 60, 13, kOmitEmpty | kPointer, 0, 0},  // features
+    {2582, 53, 8, kOmitEmpty, 0, 0},  // images
+    {2589, 51, 7, kOmitEmpty, 0, 0},  // nodeInfo
+    {2150, 0, 3, kOmitEmpty, 0, 2598},  // phase
+    {2611, 59, 12, kOmitEmpty, 0, 0},  // runtimeHandlers
+    {2627, 55, 10, kOmitEmpty, 0, 0},  // volumesAttached
+    {2643, 33, 9, kOmitEmpty, 0, 2656},  // volumesInUse
+    {2700, 2, 3, kOmitEmpty, 0, 0},  // lastHeartbeatTime
+    {2201, 2, 4, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1745, 0, 6, kOmitEmpty, 0, 0},  // message
+    {1753, 0, 5, kOmitEmpty, 0, 0},  // reason
+    {2067, 0, 2, 0, 0, 2220},  // status
+    {55, 0, 1, 0, 0, 2718},  // type
+    {2759, 0, 2, 0, 0, 0},  // address
+    {55, 0, 1, 0, 0, 2767},  // type
+    {2814, 48, 1, kOmitEmpty, 0, 0},  // kubeletEndpoint
+    {2853, 1, 1, 0, 0, 0},  // Port
+    {2881, 0, 10, 0, 0, 0},  // architecture
+    {2894, 0, 3, 0, 0, 0},  // bootID
+    {2901, 0, 6, 0, 0, 0},  // containerRuntimeVersion
+    {2925, 0, 4, 0, 0, 0},  // kernelVersion
+    {2939, 0, 8, 0, 0, 0},  // kubeProxyVersion
+    {2956, 0, 7, 0, 0, 0},  // kubeletVersion
+    {2971, 0, 1, 0, 0, 0},  // machineID
+    {2981, 0, 9, 0, 0, 0},  // operatingSystem
+    {2997, 0, 5, 0, 0, 0},  // osImage
+    {3005, 50, 11, kOmitEmpty | kPointer, 0, 0},  // swap
+    {3010, 0, 2, 0, 0, 0},  // systemUUID
+    {2541, 1, 1, kOmitEmpty | kPointer, 0, 1144},  // capacity
+    {3067, 33, 1, 0, 0, 0},  // names
+    {3073, 1, 2, kOmitEmpty, 0, 1144},  // sizeBytes
+    {150, 0, 2, 0, 0, 0},  // devicePath
+    {108, 0, 1, 0, 0, 3106},  // name
+    {3151, 42, 2, kOmitEmpty | kPointer, 0, 0},  // active
+    {3158, 42, 1, kOmitEmpty | kPointer, 0, 0},  // assigned
+    {3167, 0, 4, kOmitEmpty, 0, 0},  // error
+    {3173, 42, 3, kOmitEmpty | kPointer, 0, 0},  // lastKnownGood
+    {2573, 57, 2, kOmitEmpty | kPointer, 0, 0},  // features
+    {108, 0, 1, 0, 0, 0},  // name
+    {3249, 4, 1, kOmitEmpty | kPointer, 0, 0},  // recursiveReadOnlyMounts
+    {3273, 4, 2, kOmitEmpty | kPointer, 0, 0},  // userNamespaces
+    {3309, 4, 1, kOmitEmpty | kPointer, 0, 0},  // supplementalGroupsPolicy
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 93, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 94, 3, kOmitEmpty, 0, 0},  // status
+    {0, 86, 2, 0, 0, 0},  // (inline)
+    {3388, 33, 3, kOmitEmpty, 0, 3400},  // accessModes
+    {2541, 28, 1, kOmitEmpty, 0, 1976},  // capacity
+    {3432, 15, 4, kOmitEmpty | kPointer, 0, 0},  // claimRef
+    {3441, 33, 7, kOmitEmpty, 0, 0},  // mountOptions
+    {3454, 92, 9, kOmitEmpty | kPointer, 0, 0},  // nodeAffinity
+    {3467, 0, 5, kOmitEmpty, 0, 3497},  // persistentVolumeReclaimPolicy
+    {3530, 0, 6, kOmitEmpty, 0, 0},  // storageClassName
+    {3547, 0, 10, kOmitEmpty | kPointer, 0, 0},  // volumeAttributesClassName
+    {3573, 0, 8, kOmitEmpty | kPointer, 0, 3584},  // volumeMode
+    {3639, 64, 2, kOmitEmpty | kPointer, 0, 0},  // awsElasticBlockStore
+    {3660, 79, 16, kOmitEmpty | kPointer, 0, 0},  // azureDisk
+    {3670, 76, 13, kOmitEmpty | kPointer, 0, 0},  // azureFile
+    {3680, 72, 9, kOmitEmpty | kPointer, 0, 0},  // cephfs
+    {3687, 71, 8, kOmitEmpty | kPointer, 0, 0},  // cinder
+    {3694, 85, 22, kOmitEmpty | kPointer, 0, 0},  // csi
+    {3698, 73, 10, kOmitEmpty | kPointer, 0, 0},  // fc
+    {3701, 75, 12, kOmitEmpty | kPointer, 0, 0},  // flexVolume
+    {3712, 74, 11, kOmitEmpty | kPointer, 0, 0},  // flocker
+    {3720, 63, 1, kOmitEmpty | kPointer, 0, 0},  // gcePersistentDisk
+    {3738, 66, 4, kOmitEmpty | kPointer, 0, 0},  // glusterfs
+    {3748, 65, 3, kOmitEmpty | kPointer, 0, 0},  // hostPath
+    {3757, 70, 7, kOmitEmpty | kPointer, 0, 0},  // iscsi
+    {3763, 83, 20, kOmitEmpty | kPointer, 0, 0},  // local
+    {3769, 67, 5, kOmitEmpty | kPointer, 0, 0},  // nfs
+    {3773, 80, 17, kOmitEmpty | kPointer, 0, 0},  // photonPersistentDisk
+    {3794, 81, 18, kOmitEmpty | kPointer, 0, 0},  // portworxVolume
+    {3809, 78, 15, kOmitEmpty | kPointer, 0, 0},  // quobyte
+    {3817, 69, 6, kOmitEmpty | kPointer, 0, 0},  // rbd
+    {3821, 82, 19, kOmitEmpty | kPointer, 0, 0},  // scaleIO
+    {3829, 84, 21, kOmitEmpty | kPointer, 0, 0},  // storageos
+    {3839, 77, 14, kOmitEmpty | kPointer, 0, 0},  // vsphereVolume
+    {3891, 0, 2, kOmitEmpty, 0, 0},  // fsType
+    {3898, 1, 3, kOmitEmpty, 0, 0},  // partition
+    {3908, 0, 1, 0, 0, 0},  // pdName
+    {3915, 4, 4, kOmitEmpty, 0, 0},  // readOnly
+    {3891, 0, 2, kOmitEmpty, 0, 0},  // fsType
+    {3898, 1, 3, kOmitEmpty, 0, 0},  // partition
+    {3915, 4, 4, kOmitEmpty, 0, 0},  // readOnly
+    {3965, 0, 1, 0, 0, 0},  // volumeID
+    {4003, 0, 1, 0, 0, 0},  // path
+    {55, 0, 2, kOmitEmpty | kPointer, 0, 4008},  // type
+    {4064, 0, 1, 0, 0, 0},  // endpoints
+    {4074, 0, 4, kOmitEmpty | kPointer, 0, 0},  // endpointsNamespace
+    {4003, 0, 2, 0, 0, 0},  // path
+    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {4003, 0, 2, 0, 0, 0},  // path
+    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {4117, 0, 1, 0, 0, 0},  // server
+    {3891, 0, 3, kOmitEmpty, 0, 0},  // fsType
+    {4158, 0, 2, 0, 0, 0},  // image
+    {4164, 0, 6, kOmitEmpty, 0, 0},  // keyring
+    {4172, 33, 1, 0, 0, 0},  // monitors
+    {4181, 0, 4, kOmitEmpty, 0, 0},  // pool
+    {3915, 4, 8, kOmitEmpty, 0, 0},  // readOnly
+    {4186, 68, 7, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {4196, 0, 5, kOmitEmpty, 0, 0},  // user
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {1224, 0, 2, kOmitEmpty, 0, 0},  // namespace
+    {4261, 4, 8, kOmitEmpty, 0, 0},  // chapAuthDiscovery
+    {4279, 4, 11, kOmitEmpty, 0, 0},  // chapAuthSession
+    {3891, 0, 5, kOmitEmpty, 0, 0},  // fsType
+    {4295, 0, 12, kOmitEmpty | kPointer, 0, 0},  // initiatorName
+    {4309, 0, 2, 0, 0, 0},  // iqn
+    {4313, 0, 4, kOmitEmpty, 0, 0},  // iscsiInterface
+    {4328, 1, 3, 0, 0, 0},  // lun
+    {4332, 33, 7, kOmitEmpty, 0, 0},  // portals
+    {3915, 4, 6, kOmitEmpty, 0, 0},  // readOnly
+    {4186, 68, 10, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {4340, 0, 1, 0, 0, 0},  // targetPortal
+    {3891, 0, 2, kOmitEmpty, 0, 0},  // fsType
+    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {4186, 68, 4, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {3965, 0, 1, 0, 0, 0},  // volumeID
+    {4172, 33, 1, 0, 0, 0},  // monitors
+    {4003, 0, 2, kOmitEmpty, 0, 0},  // path
+    {3915, 4, 6, kOmitEmpty, 0, 0},  // readOnly
+    {4427, 0, 4, kOmitEmpty, 0, 0},  // secretFile
+    {4186, 68, 5, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {4196, 0, 3, kOmitEmpty, 0, 0},  // user
+    {3891, 0, 3, kOmitEmpty, 0, 0},  // fsType
+    {4328, 1, 2, kOmitEmpty | kPointer, 0, 0},  // lun
+    {3915, 4, 4, kOmitEmpty, 0, 0},  // readOnly
+    {4461, 33, 1, kOmitEmpty, 0, 0},  // targetWWNs
+    {4472, 33, 5, kOmitEmpty, 0, 0},  // wwids
+    {4506, 0, 1, kOmitEmpty, 0, 0},  // datasetName
+    {4518, 0, 2, kOmitEmpty, 0, 0},  // datasetUUID
+    {4565, 0, 1, 0, 0, 0},  // driver
+    {3891, 0, 2, kOmitEmpty, 0, 0},  // fsType
+    {4572, 3, 5, kOmitEmpty, 0, 0},  // options
+    {3915, 4, 4, kOmitEmpty, 0, 0},  // readOnly
+    {4186, 68, 3, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {4620, 0, 1, 0, 0, 0},  // secretName
+    {4631, 0, 4, kPointer, 0, 0},  // secretNamespace
+    {4647, 0, 2, 0, 0, 0},  // shareName
+    {3891, 0, 2, kOmitEmpty, 0, 0},  // fsType
+    {4696, 0, 4, kOmitEmpty, 0, 0},  // storagePolicyID
+    {4712, 0, 3, kOmitEmpty, 0, 0},  // storagePolicyName
+    {4730, 0, 1, 0, 0, 0},  // volumePath
+    {4769, 0, 5, kOmitEmpty, 0, 0},  // group
+    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {4775, 0, 1, 0, 0, 0},  // registry
+    {4784, 0, 6, kOmitEmpty, 0, 0},  // tenant
+    {4196, 0, 4, kOmitEmpty, 0, 0},  // user
+    {4791, 0, 2, 0, 0, 0},  // volume
+    {4828, 0, 3, kOmitEmpty | kPointer, 0, 4840},  // cachingMode
+    {4868, 0, 1, 0, 0, 0},  // diskName
+    {4877, 0, 2, 0, 0, 0},  // diskURI
+    {3891, 0, 4, kOmitEmpty | kPointer, 0, 0},  // fsType
+    {1054, 0, 6, kOmitEmpty | kPointer, 0, 4885},  // kind
+    {3915, 4, 5, kOmitEmpty | kPointer, 0, 0},  // readOnly
+    {3891, 0, 2, kOmitEmpty, 0, 0},  // fsType
+    {4947, 0, 1, 0, 0, 0},  // pdID
+    {3891, 0, 2, kOmitEmpty, 0, 0},  // fsType
+    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {3965, 0, 1, 0, 0, 0},  // volumeID
+    {3891, 0, 9, kOmitEmpty, 0, 0},  // fsType
+    {5019, 0, 1, 0, 0, 0},  // gateway
+    {5027, 0, 5, kOmitEmpty, 0, 0},  // protectionDomain
+    {3915, 4, 10, kOmitEmpty, 0, 0},  // readOnly
+    {4186, 68, 3, kPointer, 0, 0},  // secretRef
+    {5044, 4, 4, kOmitEmpty, 0, 0},  // sslEnabled
+    {5055, 0, 7, kOmitEmpty, 0, 0},  // storageMode
+    {5067, 0, 6, kOmitEmpty, 0, 0},  // storagePool
+    {5079, 0, 2, 0, 0, 0},  // system
+    {5086, 0, 8, kOmitEmpty, 0, 0},  // volumeName
+    {3891, 0, 2, kOmitEmpty | kPointer, 0, 0},  // fsType
+    {4003, 0, 1, 0, 0, 0},  // path
+    {3891, 0, 3, kOmitEmpty, 0, 0},  // fsType
+    {3915, 4, 4, kOmitEmpty, 0, 0},  // readOnly
+    {4186, 15, 5, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {5086, 0, 1, kOmitEmpty, 0, 0},  // volumeName
+    {5163, 0, 2, kOmitEmpty, 0, 0},  // volumeNamespace
+    {5213, 68, 9, kOmitEmpty | kPointer, 0, 0},  // controllerExpandSecretRef
+    {5239, 68, 6, kOmitEmpty | kPointer, 0, 0},  // controllerPublishSecretRef
+    {4565, 0, 1, 0, 0, 0},  // driver
+    {3891, 0, 4, kOmitEmpty, 0, 0},  // fsType
+    {5266, 68, 10, kOmitEmpty | kPointer, 0, 0},  // nodeExpandSecretRef
+    {5286, 68, 8, kOmitEmpty | kPointer, 0, 0},  // nodePublishSecretRef
+    {5307, 68, 7, kOmitEmpty | kPointer, 0, 0},  // nodeStageSecretRef
+    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {5326, 3, 5, kOmitEmpty, 0, 0},  // volumeAttributes
+    {5343, 0, 2, 0, 0, 0},  // volumeHandle
+    {5383, 91, 1, kOmitEmpty | kPointer, 0, 0},  // required
+    {5413, 90, 1, 0, 0, 0},  // nodeSelectorTerms
+    {5456, 88, 1, kOmitEmpty, 0, 0},  // matchExpressions
+    {5473, 88, 2, kOmitEmpty, 0, 0},  // matchFields
+    {2404, 0, 1, 0, 0, 0},  // key
+    {5517, 0, 2, 0, 0, 5526},  // operator
+    {5550, 33, 3, kOmitEmpty, 0, 0},  // values
+    {5588, 2, 4, kOmitEmpty | kPointer, 0, 0},  // lastPhaseTransitionTime
+    {1745, 0, 2, kOmitEmpty, 0, 0},  // message
+    {2150, 0, 1, kOmitEmpty, 0, 5612},  // phase
+    {1753, 0, 3, kOmitEmpty, 0, 0},  // reason
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 102, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 106, 3, kOmitEmpty, 0, 0},  // status
+    {3388, 33, 1, kOmitEmpty, 0, 3400},  // accessModes
+    {5701, 100, 7, kOmitEmpty | kPointer, 0, 0},  // dataSource
+    {5712, 101, 8, kOmitEmpty | kPointer, 0, 0},  // dataSourceRef
+    {5726, 99, 2, kOmitEmpty, 0, 0},  // resources
+    {5736, 98, 4, kOmitEmpty | kPointer, 0, 0},  // selector
+    {3530, 0, 5, kOmitEmpty | kPointer, 0, 0},  // storageClassName
+    {3547, 0, 9, kOmitEmpty | kPointer, 0, 0},  // volumeAttributesClassName
+    {3573, 0, 6, kOmitEmpty | kPointer, 0, 3584},  // volumeMode
+    {5086, 0, 3, kOmitEmpty, 0, 0},  // volumeName
+    {5456, 97, 2, kOmitEmpty, 0, 0},  // matchExpressions
+    {5767, 3, 1, kOmitEmpty, 0, 0},  // matchLabels
+    {2404, 0, 1, 0, 0, 0},  // key
+    {5517, 0, 2, 0, 0, 5812},  // operator
+    {5550, 33, 3, kOmitEmpty, 0, 0},  // values
+    {1938, 28, 1, kOmitEmpty, 0, 1976},  // limits
+    {5872, 28, 2, kOmitEmpty, 0, 1976},  // requests
+    {5915, 0, 1, kPointer, 0, 0},  // apiGroup
+    {1054, 0, 2, 0, 0, 0},  // kind
+    {108, 0, 3, 0, 0, 0},  // name
+    {5915, 0, 1, kPointer, 0, 0},  // apiGroup
+    {1054, 0, 2, 0, 0, 0},  // kind
+    {108, 0, 3, 0, 0, 0},  // name
+    {1224, 0, 4, kOmitEmpty | kPointer, 0, 0},  // namespace
+    {3388, 33, 2, kOmitEmpty, 0, 3400},  // accessModes
+    {5989, 3, 7, kOmitEmpty, 0, 6015},  // allocatedResourceStatuses
+    {6058, 28, 5, kOmitEmpty, 0, 1976},  // allocatedResources
+    {2541, 28, 3, kOmitEmpty, 0, 1976},  // capacity
+    {2139, 104, 4, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {6077, 0, 8, kOmitEmpty | kPointer, 0, 0},  // currentVolumeAttributesClassName
+    {6110, 105, 9, kOmitEmpty | kPointer, 0, 0},  // modifyVolumeStatus
+    {2150, 0, 1, kOmitEmpty, 0, 6129},  // phase
+    {6198, 2, 3, kOmitEmpty, 0, 0},  // lastProbeTime
+    {2201, 2, 4, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1745, 0, 6, kOmitEmpty, 0, 0},  // message
+    {1753, 0, 5, kOmitEmpty, 0, 0},  // reason
+    {2067, 0, 2, 0, 0, 2220},  // status
+    {55, 0, 1, 0, 0, 6212},  // type
+    {2067, 0, 2, 0, 0, 6277},  // status
+    {6320, 0, 1, kOmitEmpty, 0, 0},  // targetVolumeAttributesClassName
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 233, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 259, 3, kOmitEmpty, 0, 0},  // status
+    {6380, 1, 5, kOmitEmpty | kPointer, 0, 1144},  // activeDeadlineSeconds
+    {6402, 216, 18, kOmitEmpty | kPointer, 0, 0},  // affinity
+    {6411, 4, 21, kOmitEmpty | kPointer, 0, 0},  // automountServiceAccountToken
+    {6440, 197, 2, kPatchMerge, 108, 0},  // containers
+    {6451, 223, 26, kOmitEmpty | kPointer, 0, 0},  // dnsConfig
+    {6461, 0, 6, kOmitEmpty, 0, 6471},  // dnsPolicy
+    {6484, 4, 30, kOmitEmpty | kPointer, 0, 0},  // enableServiceLinks
+    {6503, 200, 34, kOmitEmpty | kPatchMerge, 108, 0},  // ephemeralContainers
+    {6523, 220, 23, kOmitEmpty | kPatchMerge, 161, 0},  // hostAliases
+    {6535, 4, 13, kOmitEmpty, 0, 0},  // hostIPC
+    {6543, 4, 11, kOmitEmpty, 0, 0},  // hostNetwork
+    {6555, 4, 12, kOmitEmpty, 0, 0},  // hostPID
+    {6563, 4, 37, kOmitEmpty | kPointer, 0, 0},  // hostUsers
+    {1557, 0, 16, kOmitEmpty, 0, 0},  // hostname
+    {6573, 0, 41, kOmitEmpty | kPointer, 0, 0},  // hostnameOverride
+    {6590, 206, 15, kOmitEmpty | kPatchMerge, 108, 0},  // imagePullSecrets
+    {6607, 197, 20, kOmitEmpty | kPatchMerge, 108, 0},  // initContainers
+    {1566, 0, 10, kOmitEmpty, 0, 0},  // nodeName
+    {6622, 201, 7, kOmitEmpty, 0, 0},  // nodeSelector
+    {6635, 228, 36, kOmitEmpty | kPointer, 0, 0},  // os
+    {6638, 28, 32, kOmitEmpty, 0, 1976},  // overhead
+    {6647, 0, 31, kOmitEmpty | kPointer, 0, 6664},  // preemptionPolicy
+    {6684, 1, 25, kOmitEmpty | kPointer, 0, 0},  // priority
+    {6693, 0, 24, kOmitEmpty, 0, 0},  // priorityClassName
+    {6711, 225, 28, kOmitEmpty, 0, 0},  // readinessGates
+    {6726, 232, 39, kOmitEmpty | kPatchMerge | kPatchRetainKeys, 108, 0},  // resourceClaims
+    {5726, 167, 40, kOmitEmpty | kPointer, 0, 0},  // resources
+    {6741, 0, 3, kOmitEmpty, 0, 6755},  // restartPolicy
+    {6772, 0, 29, kOmitEmpty | kPointer, 0, 0},  // runtimeClassName
+    {6789, 0, 19, kOmitEmpty, 0, 0},  // schedulerName
+    {6803, 230, 38, kOmitEmpty | kPatchMerge, 108, 0},  // schedulingGates
+    {6819, 205, 14, kOmitEmpty | kPointer, 0, 0},  // securityContext
+    {6835, 0, 9, kOmitEmpty, 0, 0},  // serviceAccount
+    {6850, 0, 8, kOmitEmpty, 0, 0},  // serviceAccountName
+    {6869, 4, 35, kOmitEmpty | kPointer, 0, 0},  // setHostnameAsFQDN
+    {6887, 4, 27, kOmitEmpty | kPointer, 0, 0},  // shareProcessNamespace
+    {6909, 0, 17, kOmitEmpty, 0, 0},  // subdomain
+    {6919, 1, 4, kOmitEmpty | kPointer, 0, 1144},  // terminationGracePeriodSeconds
+    {6949, 218, 22, kOmitEmpty, 0, 0},  // tolerations
+    {6961, 227, 33, kOmitEmpty | kPatchMerge, 164, 0},  // topologySpreadConstraints
+    {6987, 148, 1, kOmitEmpty | kPatchMerge | kPatchRetainKeys, 108, 0},  // volumes
+    {0, 146, 2, 0, 0, 0},  // (inline)
+    {108, 0, 1, 0, 0, 0},  // name
+    {3639, 64, 4, kOmitEmpty | kPointer, 0, 0},  // awsElasticBlockStore
+    {3660, 79, 22, kOmitEmpty | kPointer, 0, 0},  // azureDisk
+    {3670, 126, 18, kOmitEmpty | kPointer, 0, 0},  // azureFile
+    {3680, 120, 14, kOmitEmpty | kPointer, 0, 0},  // cephfs
+    {3687, 119, 13, kOmitEmpty | kPointer, 0, 0},  // cinder
+    {2449, 128, 19, kOmitEmpty | kPointer, 0, 0},  // configMap
+    {3694, 142, 28, kOmitEmpty | kPointer, 0, 0},  // csi
+    {7031, 125, 16, kOmitEmpty | kPointer, 0, 0},  // downwardAPI
+    {7043, 108, 2, kOmitEmpty | kPointer, 0, 0},  // emptyDir
+    {7052, 144, 29, kOmitEmpty | kPointer, 0, 0},  // ephemeral
+    {3698, 73, 17, kOmitEmpty | kPointer, 0, 0},  // fc
+    {3701, 118, 12, kOmitEmpty | kPointer, 0, 0},  // flexVolume
+    {3712, 74, 15, kOmitEmpty | kPointer, 0, 0},  // flocker
+    {3720, 63, 3, kOmitEmpty | kPointer, 0, 0},  // gcePersistentDisk
+    {7062, 109, 5, kOmitEmpty | kPointer, 0, 0},  // gitRepo
+    {3738, 115, 9, kOmitEmpty | kPointer, 0, 0},  // glusterfs
+    {3748, 65, 1, kOmitEmpty | kPointer, 0, 0},  // hostPath
+    {4158, 145, 30, kOmitEmpty | kPointer, 0, 0},  // image
+    {3757, 114, 8, kOmitEmpty | kPointer, 0, 0},  // iscsi
+    {3769, 67, 7, kOmitEmpty | kPointer, 0, 0},  // nfs
+    {7070, 116, 10, kOmitEmpty | kPointer, 0, 0},  // persistentVolumeClaim
+    {3773, 80, 23, kOmitEmpty | kPointer, 0, 0},  // photonPersistentDisk
+    {3794, 81, 24, kOmitEmpty | kPointer, 0, 0},  // portworxVolume
+    {7092, 139, 26, kOmitEmpty | kPointer, 0, 0},  // projected
+    {3809, 78, 21, kOmitEmpty | kPointer, 0, 0},  // quobyte
+    {3817, 117, 11, kOmitEmpty | kPointer, 0, 0},  // rbd
+    {3821, 140, 25, kOmitEmpty | kPointer, 0, 0},  // scaleIO
+    {7102, 112, 6, kOmitEmpty | kPointer, 0, 0},  // secret
+    {3829, 141, 27, kOmitEmpty | kPointer, 0, 0},  // storageos
+    {3839, 77, 20, kOmitEmpty | kPointer, 0, 0},  // vsphereVolume
+    {7138, 0, 1, kOmitEmpty, 0, 7145},  // medium
+    {7162, 27, 2, kOmitEmpty | kPointer, 0, 0},  // sizeLimit
+    {7200, 0, 3, kOmitEmpty, 0, 0},  // directory
+    {7210, 0, 1, 0, 0, 0},  // repository
+    {7221, 0, 2, kOmitEmpty, 0, 0},  // revision
+    {7257, 1, 3, kOmitEmpty | kPointer, 0, 0},  // defaultMode
+    {7269, 111, 2, kOmitEmpty, 0, 0},  // items
+    {7275, 4, 4, kOmitEmpty | kPointer, 0, 0},  // optional
+    {4620, 0, 1, kOmitEmpty, 0, 0},  // secretName
+    {2404, 0, 1, 0, 0, 0},  // key
+    {7302, 1, 3, kOmitEmpty | kPointer, 0, 0},  // mode
+    {4003, 0, 2, 0, 0, 0},  // path
+    {4261, 4, 8, kOmitEmpty, 0, 0},  // chapAuthDiscovery
+    {4279, 4, 11, kOmitEmpty, 0, 0},  // chapAuthSession
+    {3891, 0, 5, kOmitEmpty, 0, 0},  // fsType
+    {4295, 0, 12, kOmitEmpty | kPointer, 0, 0},  // initiatorName
+    {4309, 0, 2, 0, 0, 0},  // iqn
+    {4313, 0, 4, kOmitEmpty, 0, 0},  // iscsiInterface
+    {4328, 1, 3, 0, 0, 0},  // lun
+    {4332, 33, 7, kOmitEmpty, 0, 0},  // portals
+    {3915, 4, 6, kOmitEmpty, 0, 0},  // readOnly
+    {4186, 113, 10, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {4340, 0, 1, 0, 0, 0},  // targetPortal
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {4064, 0, 1, 0, 0, 0},  // endpoints
+    {4003, 0, 2, 0, 0, 0},  // path
+    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {7434, 0, 1, 0, 0, 0},  // claimName
+    {3915, 4, 2, kOmitEmpty, 0, 0},  // readOnly
+    {3891, 0, 3, kOmitEmpty, 0, 0},  // fsType
+    {4158, 0, 2, 0, 0, 0},  // image
+    {4164, 0, 6, kOmitEmpty, 0, 0},  // keyring
+    {4172, 33, 1, 0, 0, 0},  // monitors
+    {4181, 0, 4, kOmitEmpty, 0, 0},  // pool
+    {3915, 4, 8, kOmitEmpty, 0, 0},  // readOnly
+    {4186, 113, 7, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {4196, 0, 5, kOmitEmpty, 0, 0},  // user
+    {4565, 0, 1, 0, 0, 0},  // driver
+    {3891, 0, 2, kOmitEmpty, 0, 0},  // fsType
+    {4572, 3, 5, kOmitEmpty, 0, 0},  // options
+    {3915, 4, 4, kOmitEmpty, 0, 0},  // readOnly
+    {4186, 113, 3, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {3891, 0, 2, kOmitEmpty, 0, 0},  // fsType
+    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {4186, 113, 4, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {3965, 0, 1, 0, 0, 0},  // volumeID
+    {4172, 33, 1, 0, 0, 0},  // monitors
+    {4003, 0, 2, kOmitEmpty, 0, 0},  // path
+    {3915, 4, 6, kOmitEmpty, 0, 0},  // readOnly
+    {4427, 0, 4, kOmitEmpty, 0, 0},  // secretFile
+    {4186, 113, 5, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {4196, 0, 3, kOmitEmpty, 0, 0},  // user
+    {7257, 1, 2, kOmitEmpty | kPointer, 0, 0},  // defaultMode
+    {7269, 124, 1, kOmitEmpty, 0, 0},  // items
+    {7609, 121, 2, kOmitEmpty | kPointer, 0, 0},  // fieldRef
+    {7302, 1, 4, kOmitEmpty | kPointer, 0, 0},  // mode
+    {4003, 0, 1, 0, 0, 0},  // path
+    {7618, 122, 3, kOmitEmpty | kPointer, 0, 0},  // resourceFieldRef
+    {1017, 0, 1, kOmitEmpty, 0, 0},  // apiVersion
+    {1609, 0, 2, 0, 0, 0},  // fieldPath
+    {7693, 0, 1, kOmitEmpty, 0, 0},  // containerName
+    {7707, 27, 3, kOmitEmpty, 0, 0},  // divisor
+    {7715, 0, 2, 0, 0, 0},  // resource
+    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {4620, 0, 1, 0, 0, 0},  // secretName
+    {4647, 0, 2, 0, 0, 0},  // shareName
+    {0, 127, 1, 0, 0, 0},  // (inline)
+    {7257, 1, 3, kOmitEmpty | kPointer, 0, 0},  // defaultMode
+    {7269, 111, 2, kOmitEmpty, 0, 0},  // items
+    {7275, 4, 4, kOmitEmpty | kPointer, 0, 0},  // optional
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {7257, 1, 2, kOmitEmpty | kPointer, 0, 0},  // defaultMode
+    {7814, 138, 1, 0, 0, 0},  // sources
+    {7847, 135, 5, kOmitEmpty | kPointer, 0, 0},  // clusterTrustBundle
+    {2449, 133, 3, kOmitEmpty | kPointer, 0, 0},  // configMap
+    {7031, 131, 2, kOmitEmpty | kPointer, 0, 0},  // downwardAPI
+    {7866, 136, 6, kOmitEmpty | kPointer, 0, 0},  // podCertificate
+    {7102, 130, 1, kOmitEmpty | kPointer, 0, 0},  // secret
+    {7881, 134, 4, kOmitEmpty | kPointer, 0, 0},  // serviceAccountToken
+    {0, 129, 1, 0, 0, 0},  // (inline)
+    {7269, 111, 2, kOmitEmpty, 0, 0},  // items
+    {7275, 4, 4, kOmitEmpty | kPointer, 0, 0},  // optional
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {7269, 124, 1, kOmitEmpty, 0, 0},  // items
+    {0, 132, 1, 0, 0, 0},  // (inline)
+    {7269, 111, 2, kOmitEmpty, 0, 0},  // items
+    {7275, 4, 4, kOmitEmpty | kPointer, 0, 0},  // optional
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {8022, 0, 1, kOmitEmpty, 0, 0},  // audience
+    {8031, 1, 2, kOmitEmpty | kPointer, 0, 1144},  // expirationSeconds
+    {4003, 0, 3, 0, 0, 0},  // path
+    {8086, 98, 3, kOmitEmpty | kPointer, 0, 0},  // labelSelector
+    {108, 0, 1, kOmitEmpty | kPointer, 0, 0},  // name
+    {7275, 4, 5, kOmitEmpty | kPointer, 0, 0},  // optional
+    {4003, 0, 4, 0, 0, 0},  // path
+    {8100, 0, 2, kOmitEmpty | kPointer, 0, 0},  // signerName
+    {8144, 0, 6, kOmitEmpty, 0, 0},  // certificateChainPath
+    {8165, 0, 4, kOmitEmpty, 0, 0},  // credentialBundlePath
+    {8186, 0, 5, kOmitEmpty, 0, 0},  // keyPath
+    {8194, 0, 2, kOmitEmpty, 0, 0},  // keyType
+    {8202, 1, 3, kOmitEmpty | kPointer, 0, 0},  // maxExpirationSeconds
+    {8100, 0, 1, kOmitEmpty, 0, 0},  // signerName
+    {3891, 0, 9, kOmitEmpty, 0, 0},  // fsType
+    {5019, 0, 1, 0, 0, 0},  // gateway
+    {5027, 0, 5, kOmitEmpty, 0, 0},  // protectionDomain
+    {3915, 4, 10, kOmitEmpty, 0, 0},  // readOnly
+    {4186, 113, 3, kPointer, 0, 0},  // secretRef
+    {5044, 4, 4, kOmitEmpty, 0, 0},  // sslEnabled
+    {5055, 0, 7, kOmitEmpty, 0, 0},  // storageMode
+    {5067, 0, 6, kOmitEmpty, 0, 0},  // storagePool
+    {5079, 0, 2, 0, 0, 0},  // system
+    {5086, 0, 8, kOmitEmpty, 0, 0},  // volumeName
+    {3891, 0, 3, kOmitEmpty, 0, 0},  // fsType
+    {3915, 4, 4, kOmitEmpty, 0, 0},  // readOnly
+    {4186, 113, 5, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {5086, 0, 1, kOmitEmpty, 0, 0},  // volumeName
+    {5163, 0, 2, kOmitEmpty, 0, 0},  // volumeNamespace
+    {4565, 0, 1, 0, 0, 0},  // driver
+    {3891, 0, 3, kOmitEmpty | kPointer, 0, 0},  // fsType
+    {5286, 113, 5, kOmitEmpty | kPointer, 0, 0},  // nodePublishSecretRef
+    {3915, 4, 2, kOmitEmpty | kPointer, 0, 0},  // readOnly
+    {5326, 3, 4, kOmitEmpty, 0, 0},  // volumeAttributes
+    {8335, 143, 1, kOmitEmpty | kPointer, 0, 0},  // volumeClaimTemplate
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 102, 2, 0, 0, 0},  // spec
+    {8419, 0, 2, kOmitEmpty, 0, 8430},  // pullPolicy
+    {8444, 0, 1, kOmitEmpty, 0, 0},  // reference
+    {8472, 33, 4, kOmitEmpty, 0, 0},  // args
+    {8477, 33, 3, kOmitEmpty, 0, 0},  // command
+    {8485, 164, 7, kOmitEmpty | kPatchMerge, 108, 0},  // env
+    {8489, 156, 19, kOmitEmpty, 0, 0},  // envFrom
+    {4158, 0, 2, kOmitEmpty, 0, 0},  // image
+    {8497, 0, 14, kOmitEmpty, 0, 8430},  // imagePullPolicy
+    {8513, 189, 12, kOmitEmpty | kPointer, 0, 0},  // lifecycle
+    {8523, 186, 10, kOmitEmpty | kPointer, 0, 0},  // livenessProbe
+    {108, 0, 1, 0, 0, 0},  // name
+    {1527, 150, 6, kOmitEmpty | kPatchMerge, 113, 0},  // ports
+    {8537, 186, 11, kOmitEmpty | kPointer, 0, 0},  // readinessProbe
+    {8552, 169, 23, kOmitEmpty, 0, 0},  // resizePolicy
+    {5726, 167, 8, kOmitEmpty, 0, 0},  // resources
+    {6741, 0, 24, kOmitEmpty | kPointer, 0, 8565},  // restartPolicy
+    {8591, 173, 25, kOmitEmpty, 0, 0},  // restartPolicyRules
+    {6819, 195, 15, kOmitEmpty | kPointer, 0, 0},  // securityContext
+    {8610, 186, 22, kOmitEmpty | kPointer, 0, 0},  // startupProbe
+    {8623, 4, 16, kOmitEmpty, 0, 0},  // stdin
+    {8629, 4, 17, kOmitEmpty, 0, 0},  // stdinOnce
+    {8639, 0, 13, kOmitEmpty, 0, 0},  // terminationMessagePath
+    {8662, 0, 20, kOmitEmpty, 0, 8687},  // terminationMessagePolicy
+    {8715, 4, 18, kOmitEmpty, 0, 0},  // tty
+    {8719, 177, 21, kOmitEmpty | kPatchMerge, 150, 0},  // volumeDevices
+    {8733, 175, 9, kOmitEmpty | kPatchMerge, 140, 0},  // volumeMounts
+    {8746, 0, 5, kOmitEmpty, 0, 0},  // workingDir
+    {113, 1, 3, 0, 0, 0},  // containerPort
+    {8779, 0, 5, kOmitEmpty, 0, 0},  // hostIP
+    {8786, 1, 2, kOmitEmpty, 0, 0},  // hostPort
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {127, 0, 4, kOmitEmpty, 0, 1652},  // protocol
+    {8817, 152, 2, kOmitEmpty | kPointer, 0, 0},  // configMapRef
+    {8830, 0, 1, kOmitEmpty, 0, 0},  // prefix
+    {4186, 154, 3, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {0, 151, 1, 0, 0, 0},  // (inline)
+    {7275, 4, 2, kOmitEmpty | kPointer, 0, 0},  // optional
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {0, 153, 1, 0, 0, 0},  // (inline)
+    {7275, 4, 2, kOmitEmpty | kPointer, 0, 0},  // optional
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {108, 0, 1, 0, 0, 0},  // name
+    {2418, 0, 2, kOmitEmpty, 0, 0},  // value
+    {8903, 162, 3, kOmitEmpty | kPointer, 0, 0},  // valueFrom
+    {8934, 158, 3, kOmitEmpty | kPointer, 0, 0},  // configMapKeyRef
+    {7609, 121, 1, kOmitEmpty | kPointer, 0, 0},  // fieldRef
+    {8950, 161, 5, kOmitEmpty | kPointer, 0, 0},  // fileKeyRef
+    {7618, 122, 2, kOmitEmpty | kPointer, 0, 0},  // resourceFieldRef
+    {8961, 160, 4, kOmitEmpty | kPointer, 0, 0},  // secretKeyRef
+    {0, 157, 1, 0, 0, 0},  // (inline)
+    {2404, 0, 2, 0, 0, 0},  // key
+    {7275, 4, 3, kOmitEmpty | kPointer, 0, 0},  // optional
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {0, 159, 1, 0, 0, 0},  // (inline)
+    {2404, 0, 2, 0, 0, 0},  // key
+    {7275, 4, 3, kOmitEmpty | kPointer, 0, 0},  // optional
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {2404, 0, 3, 0, 0, 0},  // key
+    {7275, 4, 4, kOmitEmpty | kPointer, 0, 0},  // optional
+    {4003, 0, 2, 0, 0, 0},  // path
+    {5086, 0, 1, 0, 0, 0},  // volumeName
+    {9082, 166, 3, kOmitEmpty, 0, 0},  // claims
+    {1938, 28, 1, kOmitEmpty, 0, 1976},  // limits
+    {5872, 28, 2, kOmitEmpty, 0, 1976},  // requests
+    {108, 0, 1, 0, 0, 0},  // name
+    {9111, 0, 2, kOmitEmpty, 0, 0},  // request
+    {9149, 0, 1, 0, 0, 9162},  // resourceName
+    {6741, 0, 2, 0, 0, 9178},  // restartPolicy
+    {1678, 0, 1, kOmitEmpty, 0, 9238},  // action
+    {9268, 171, 2, kOmitEmpty | kPointer, 0, 0},  // exitCodes
+    {5517, 0, 1, kOmitEmpty, 0, 9318},  // operator
+    {5550, 170, 2, kOmitEmpty, 0, 0},  // values
+    {140, 0, 3, 0, 0, 0},  // mountPath
+    {9381, 0, 5, kOmitEmpty | kPointer, 0, 9398},  // mountPropagation
+    {108, 0, 1, 0, 0, 0},  // name
+    {3915, 4, 2, kOmitEmpty, 0, 0},  // readOnly
+    {9422, 0, 7, kOmitEmpty | kPointer, 0, 9440},  // recursiveReadOnly
+    {9465, 0, 4, kOmitEmpty, 0, 0},  // subPath
+    {9473, 0, 6, kOmitEmpty, 0, 0},  // subPathExpr
+    {150, 0, 2, 0, 0, 0},  // devicePath
+    {108, 0, 1, 0, 0, 0},  // name
+    {0, 185, 1, 0, 0, 0},  // (inline)
+    {9520, 1, 6, kOmitEmpty, 0, 0},  // failureThreshold
+    {9537, 1, 2, kOmitEmpty, 0, 0},  // initialDelaySeconds
+    {9557, 1, 4, kOmitEmpty, 0, 0},  // periodSeconds
+    {9571, 1, 5, kOmitEmpty, 0, 0},  // successThreshold
+    {6919, 1, 7, kOmitEmpty | kPointer, 0, 1144},  // terminationGracePeriodSeconds
+    {9588, 1, 3, kOmitEmpty, 0, 0},  // timeoutSeconds
+    {9624, 178, 1, kOmitEmpty | kPointer, 0, 0},  // exec
+    {9629, 184, 4, kOmitEmpty | kPointer, 0, 0},  // grpc
+    {9634, 182, 2, kOmitEmpty | kPointer, 0, 0},  // httpGet
+    {9642, 183, 3, kOmitEmpty | kPointer, 0, 0},  // tcpSocket
+    {8477, 33, 1, kOmitEmpty, 0, 0},  // command
+    {1849, 0, 3, kOmitEmpty, 0, 0},  // host
+    {9693, 181, 5, kOmitEmpty, 0, 0},  // httpHeaders
+    {4003, 0, 1, kOmitEmpty, 0, 0},  // path
+    {268, 179, 2, 0, 0, 0},  // port
+    {9705, 0, 4, kOmitEmpty, 0, 9712},  // scheme
+    {108, 0, 1, 0, 0, 0},  // name
+    {2418, 0, 2, 0, 0, 0},  // value
+    {1849, 0, 2, kOmitEmpty, 0, 0},  // host
+    {268, 179, 1, 0, 0, 0},  // port
+    {268, 1, 1, 0, 0, 0},  // port
+    {9787, 0, 2, kPointer, 0, 0},  // service
+    {9813, 188, 1, kOmitEmpty | kPointer, 0, 0},  // postStart
+    {9823, 188, 2, kOmitEmpty | kPointer, 0, 0},  // preStop
+    {9831, 0, 3, kOmitEmpty | kPointer, 0, 9842},  // stopSignal
+    {9624, 178, 1, kOmitEmpty | kPointer, 0, 0},  // exec
+    {9634, 182, 2, kOmitEmpty | kPointer, 0, 0},  // httpGet
+    {9877, 187, 4, kOmitEmpty | kPointer, 0, 0},  // sleep
+    {9642, 183, 3, kOmitEmpty | kPointer, 0, 0},  // tcpSocket
+    {9903, 1, 1, 0, 0, 1144},  // seconds
+    {9935, 4, 7, kOmitEmpty | kPointer, 0, 0},  // allowPrivilegeEscalation
+    {9960, 194, 12, kOmitEmpty | kPointer, 0, 0},  // appArmorProfile
+    {9976, 190, 1, kOmitEmpty | kPointer, 0, 0},  // capabilities
+    {9989, 4, 2, kOmitEmpty | kPointer, 0, 0},  // privileged
+    {10000, 0, 9, kOmitEmpty | kPointer, 0, 10010},  // procMount
+    {10027, 4, 6, kOmitEmpty | kPointer, 0, 0},  // readOnlyRootFilesystem
+    {10050, 1, 8, kOmitEmpty | kPointer, 0, 1144},  // runAsGroup
+    {10061, 4, 5, kOmitEmpty | kPointer, 0, 0},  // runAsNonRoot
+    {10074, 1, 4, kOmitEmpty | kPointer, 0, 1144},  // runAsUser
+    {10084, 191, 3, kOmitEmpty | kPointer, 0, 0},  // seLinuxOptions
+    {10099, 193, 11, kOmitEmpty | kPointer, 0, 0},  // seccompProfile
+    {10114, 192, 10, kOmitEmpty | kPointer, 0, 0},  // windowsOptions
+    {10150, 33, 1, kOmitEmpty, 0, 10154},  // add
+    {10170, 33, 2, kOmitEmpty, 0, 10154},  // drop
+    {10198, 0, 4, kOmitEmpty, 0, 0},  // level
+    {10204, 0, 2, kOmitEmpty, 0, 0},  // role
+    {55, 0, 3, kOmitEmpty, 0, 0},  // type
+    {4196, 0, 1, kOmitEmpty, 0, 0},  // user
+    {10247, 0, 2, kOmitEmpty | kPointer, 0, 0},  // gmsaCredentialSpec
+    {10266, 0, 1, kOmitEmpty | kPointer, 0, 0},  // gmsaCredentialSpecName
+    {10289, 4, 4, kOmitEmpty | kPointer, 0, 0},  // hostProcess
+    {10301, 0, 3, kOmitEmpty | kPointer, 0, 0},  // runAsUserName
+    {10338, 0, 2, kOmitEmpty | kPointer, 0, 0},  // localhostProfile
+    {55, 0, 1, 0, 0, 10355},  // type
+    {10338, 0, 2, kOmitEmpty | kPointer, 0, 0},  // localhostProfile
+    {55, 0, 1, 0, 0, 10401},  // type
+    {0, 198, 1, 0, 0, 0},  // (inline)
+    {10451, 0, 2, kOmitEmpty, 0, 0},  // targetContainerName
+    {8472, 33, 4, kOmitEmpty, 0, 0},  // args
+    {8477, 33, 3, kOmitEmpty, 0, 0},  // command
+    {8485, 164, 7, kOmitEmpty | kPatchMerge, 108, 0},  // env
+    {8489, 156, 19, kOmitEmpty, 0, 0},  // envFrom
+    {4158, 0, 2, kOmitEmpty, 0, 0},  // image
+    {8497, 0, 14, kOmitEmpty, 0, 8430},  // imagePullPolicy
+    {8513, 189, 12, kOmitEmpty | kPointer, 0, 0},  // lifecycle
+    {8523, 186, 10, kOmitEmpty | kPointer, 0, 0},  // livenessProbe
+    {108, 0, 1, 0, 0, 0},  // name
+    {1527, 150, 6, kOmitEmpty | kPatchMerge, 113, 0},  // ports
+    {8537, 186, 11, kOmitEmpty | kPointer, 0, 0},  // readinessProbe
+    {8552, 169, 23, kOmitEmpty, 0, 0},  // resizePolicy
+    {5726, 167, 8, kOmitEmpty, 0, 0},  // resources
+    {6741, 0, 24, kOmitEmpty | kPointer, 0, 8565},  // restartPolicy
+    {8591, 173, 25, kOmitEmpty, 0, 0},  // restartPolicyRules
+    {6819, 195, 15, kOmitEmpty | kPointer, 0, 0},  // securityContext
+    {8610, 186, 22, kOmitEmpty | kPointer, 0, 0},  // startupProbe
+    {8623, 4, 16, kOmitEmpty, 0, 0},  // stdin
+    {8629, 4, 17, kOmitEmpty, 0, 0},  // stdinOnce
+    {8639, 0, 13, kOmitEmpty, 0, 0},  // terminationMessagePath
+    {8662, 0, 20, kOmitEmpty, 0, 8687},  // terminationMessagePolicy
+    {8715, 4, 18, kOmitEmpty, 0, 0},  // tty
+    {8719, 177, 21, kOmitEmpty | kPatchMerge, 150, 0},  // volumeDevices
+    {8733, 175, 9, kOmitEmpty | kPatchMerge, 140, 0},  // volumeMounts
+    {8746, 0, 5, kOmitEmpty, 0, 0},  // workingDir
+    {9960, 194, 11, kOmitEmpty | kPointer, 0, 0},  // appArmorProfile
+    {10531, 1, 5, kOmitEmpty | kPointer, 0, 1144},  // fsGroup
+    {10539, 0, 9, kOmitEmpty | kPointer, 0, 10559},  // fsGroupChangePolicy
+    {10050, 1, 6, kOmitEmpty | kPointer, 0, 1144},  // runAsGroup
+    {10061, 4, 3, kOmitEmpty | kPointer, 0, 0},  // runAsNonRoot
+    {10074, 1, 2, kOmitEmpty | kPointer, 0, 1144},  // runAsUser
+    {10585, 0, 13, kOmitEmpty | kPointer, 0, 10605},  // seLinuxChangePolicy
+    {10084, 191, 1, kOmitEmpty | kPointer, 0, 0},  // seLinuxOptions
+    {10099, 193, 10, kOmitEmpty | kPointer, 0, 0},  // seccompProfile
+    {10631, 202, 4, kOmitEmpty, 0, 10650},  // supplementalGroups
+    {3309, 0, 12, kOmitEmpty | kPointer, 0, 10658},  // supplementalGroupsPolicy
+    {10686, 204, 7, kOmitEmpty, 0, 0},  // sysctls
+    {10114, 192, 8, kOmitEmpty | kPointer, 0, 0},  // windowsOptions
+    {108, 0, 1, 0, 0, 0},  // name
+    {2418, 0, 2, 0, 0, 0},  // value
+    {3454, 209, 1, kOmitEmpty | kPointer, 0, 0},  // nodeAffinity
+    {10726, 214, 2, kOmitEmpty | kPointer, 0, 0},  // podAffinity
+    {10738, 215, 3, kOmitEmpty | kPointer, 0, 0},  // podAntiAffinity
+    {10775, 208, 2, kOmitEmpty, 0, 0},  // preferredDuringSchedulingIgnoredDuringExecution
+    {10823, 91, 1, kOmitEmpty | kPointer, 0, 0},  // requiredDuringSchedulingIgnoredDuringExecution
+    {10902, 89, 2, 0, 0, 0},  // preference
+    {10913, 1, 1, 0, 0, 0},  // weight
+    {10775, 213, 2, kOmitEmpty, 0, 0},  // preferredDuringSchedulingIgnoredDuringExecution
+    {10823, 211, 1, kOmitEmpty, 0, 0},  // requiredDuringSchedulingIgnoredDuringExecution
+    {8086, 98, 1, kOmitEmpty | kPointer, 0, 0},  // labelSelector
+    {10964, 33, 5, kOmitEmpty, 0, 0},  // matchLabelKeys
+    {10979, 33, 6, kOmitEmpty, 0, 0},  // mismatchLabelKeys
+    {10997, 98, 4, kOmitEmpty | kPointer, 0, 0},  // namespaceSelector
+    {11015, 33, 2, kOmitEmpty, 0, 0},  // namespaces
+    {164, 0, 3, 0, 0, 0},  // topologyKey
+    {11058, 210, 2, 0, 0, 0},  // podAffinityTerm
+    {10913, 1, 1, 0, 0, 0},  // weight
+    {10775, 213, 2, kOmitEmpty, 0, 0},  // preferredDuringSchedulingIgnoredDuringExecution
+    {10823, 211, 1, kOmitEmpty, 0, 0},  // requiredDuringSchedulingIgnoredDuringExecution
+    {2382, 0, 4, kOmitEmpty, 0, 2389},  // effect
+    {2404, 0, 1, kOmitEmpty, 0, 0},  // key
+    {5517, 0, 2, kOmitEmpty, 0, 11117},  // operator
+    {11139, 1, 5, kOmitEmpty | kPointer, 0, 1144},  // tolerationSeconds
+    {2418, 0, 3, kOmitEmpty, 0, 0},  // value
+    {11175, 33, 2, kOmitEmpty, 0, 0},  // hostnames
+    {161, 0, 1, 0, 0, 0},  // ip
+    {11206, 33, 1, kOmitEmpty, 0, 0},  // nameservers
+    {4572, 222, 3, kOmitEmpty, 0, 0},  // options
+    {11218, 33, 2, kOmitEmpty, 0, 0},  // searches
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {2418, 0, 2, kOmitEmpty | kPointer, 0, 0},  // value
+    {11279, 0, 1, 0, 0, 11293},  // conditionType
+    {8086, 98, 4, kOmitEmpty | kPointer, 0, 0},  // labelSelector
+    {10964, 33, 8, kOmitEmpty, 0, 0},  // matchLabelKeys
+    {11346, 1, 1, 0, 0, 0},  // maxSkew
+    {11354, 1, 5, kOmitEmpty | kPointer, 0, 0},  // minDomains
+    {11365, 0, 6, kOmitEmpty | kPointer, 0, 11384},  // nodeAffinityPolicy
+    {11407, 0, 7, kOmitEmpty | kPointer, 0, 11384},  // nodeTaintsPolicy
+    {164, 0, 2, 0, 0, 0},  // topologyKey
+    {176, 0, 3, 0, 0, 11424},  // whenUnsatisfiable
+    {108, 0, 1, 0, 0, 11471},  // name
+    {108, 0, 1, 0, 0, 0},  // name
+    {108, 0, 1, 0, 0, 0},  // name
+    {11532, 0, 3, kOmitEmpty | kPointer, 0, 0},  // resourceClaimName
+    {11550, 0, 4, kOmitEmpty | kPointer, 0, 0},  // resourceClaimTemplateName
+    {2139, 235, 2, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {11594, 253, 8, kOmitEmpty, 0, 0},  // containerStatuses
+    {11612, 253, 13, kOmitEmpty, 0, 0},  // ephemeralContainerStatuses
+    {11639, 258, 18, kOmitEmpty | kPointer, 0, 0},  // extendedResourceClaimStatus
+    {8779, 0, 5, kOmitEmpty, 0, 0},  // hostIP
+    {11667, 237, 16, kOmitEmpty | kPatchMerge, 161, 0},  // hostIPs
+    {11675, 253, 10, kOmitEmpty, 0, 0},  // initContainerStatuses
+    {1745, 0, 3, kOmitEmpty, 0, 0},  // message
+    {11697, 0, 11, kOmitEmpty, 0, 0},  // nominatedNodeName
+    {11715, 1, 17, kOmitEmpty, 0, 1144},  // observedGeneration
+    {2150, 0, 1, kOmitEmpty, 0, 11734},  // phase
+    {11746, 0, 6, kOmitEmpty, 0, 0},  // podIP
+    {11752, 239, 12, kOmitEmpty | kPatchMerge, 161, 0},  // podIPs
+    {11759, 0, 9, kOmitEmpty, 0, 11768},  // qosClass
+    {1753, 0, 4, kOmitEmpty, 0, 0},  // reason
+    {11783, 0, 14, kOmitEmpty, 0, 11790},  // resize
+    {11809, 255, 15, kOmitEmpty | kPatchMerge | kPatchRetainKeys, 108, 0},  // resourceClaimStatuses
+    {11831, 2, 7, kOmitEmpty | kPointer, 0, 0},  // startTime
+    {6198, 2, 3, kOmitEmpty, 0, 0},  // lastProbeTime
+    {2201, 2, 4, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1745, 0, 6, kOmitEmpty, 0, 0},  // message
+    {11715, 1, 7, kOmitEmpty, 0, 1144},  // observedGeneration
+    {1753, 0, 5, kOmitEmpty, 0, 0},  // reason
+    {2067, 0, 2, 0, 0, 2220},  // status
+    {55, 0, 1, 0, 0, 11293},  // type
+    {161, 0, 1, 0, 0, 0},  // ip
+    {161, 0, 1, 0, 0, 0},  // ip
+    {6058, 28, 10, kOmitEmpty, 0, 1976},  // allocatedResources
+    {11915, 251, 14, kOmitEmpty | kPatchMerge, 108, 0},  // allocatedResourcesStatus
+    {11940, 0, 8, kOmitEmpty, 0, 0},  // containerID
+    {4158, 0, 6, 0, 0, 0},  // image
+    {11952, 0, 7, 0, 0, 0},  // imageID
+    {11960, 243, 3, kOmitEmpty, 0, 0},  // lastState
+    {108, 0, 1, 0, 0, 0},  // name
+    {11970, 4, 4, 0, 0, 0},  // ready
+    {5726, 167, 11, kOmitEmpty | kPointer, 0, 0},  // resources
+    {11976, 1, 5, 0, 0, 0},  // restartCount
+    {11989, 4, 9, kOmitEmpty | kPointer, 0, 0},  // started
+    {11997, 243, 2, kOmitEmpty, 0, 0},  // state
+    {9831, 0, 15, kOmitEmpty | kPointer, 0, 9842},  // stopSignal
+    {4196, 247, 13, kOmitEmpty | kPointer, 0, 0},  // user
+    {8733, 245, 12, kOmitEmpty | kPatchMerge, 140, 0},  // volumeMounts
+    {12026, 241, 2, kOmitEmpty | kPointer, 0, 0},  // running
+    {12034, 242, 3, kOmitEmpty | kPointer, 0, 0},  // terminated
+    {12045, 240, 1, kOmitEmpty | kPointer, 0, 0},  // waiting
+    {1745, 0, 2, kOmitEmpty, 0, 0},  // message
+    {1753, 0, 1, kOmitEmpty, 0, 0},  // reason
+    {12113, 2, 1, kOmitEmpty, 0, 0},  // startedAt
+    {11940, 0, 7, kOmitEmpty, 0, 0},  // containerID
+    {12156, 1, 1, 0, 0, 0},  // exitCode
+    {12165, 2, 6, kOmitEmpty, 0, 0},  // finishedAt
+    {1745, 0, 4, kOmitEmpty, 0, 0},  // message
+    {1753, 0, 3, kOmitEmpty, 0, 0},  // reason
+    {12176, 1, 2, kOmitEmpty, 0, 0},  // signal
+    {12113, 2, 5, kOmitEmpty, 0, 0},  // startedAt
+    {140, 0, 2, 0, 0, 0},  // mountPath
+    {108, 0, 1, 0, 0, 0},  // name
+    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {9422, 0, 4, kOmitEmpty | kPointer, 0, 9440},  // recursiveReadOnly
+    {12231, 246, 1, kOmitEmpty | kPointer, 0, 0},  // linux
+    {12264, 1, 2, 0, 0, 1144},  // gid
+    {10631, 202, 3, kOmitEmpty, 0, 10650},  // supplementalGroups
+    {14, 1, 1, 0, 0, 1144},  // uid
+    {108, 0, 1, 0, 0, 9162},  // name
+    {5726, 249, 2, kOmitEmpty, 0, 0},  // resources
+    {12314, 0, 2, kOmitEmpty, 0, 12321},  // health
+    {194, 0, 1, 0, 0, 12345},  // resourceID
+    {108, 0, 1, 0, 0, 0},  // name
+    {11532, 0, 2, kOmitEmpty | kPointer, 0, 0},  // resourceClaimName
+    {12429, 257, 1, 0, 0, 0},  // requestMappings
+    {11532, 0, 2, 0, 0, 0},  // resourceClaimName
+    {7693, 0, 1, 0, 0, 0},  // containerName
+    {12486, 0, 3, 0, 0, 0},  // requestName
+    {9149, 0, 2, 0, 0, 0},  // resourceName
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {12518, 261, 2, kOmitEmpty, 0, 0},  // template
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 233, 2, kOmitEmpty, 0, 0},  // spec
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 263, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 266, 3, kOmitEmpty, 0, 0},  // status
+    {12615, 1, 4, kOmitEmpty, 0, 0},  // minReadySeconds
+    {12631, 1, 1, kOmitEmpty | kPointer, 0, 0},  // replicas
+    {5736, 201, 2, kOmitEmpty, 0, 0},  // selector
+    {12518, 261, 3, kOmitEmpty | kPointer, 0, 0},  // template
+    {12676, 1, 5, kOmitEmpty, 0, 0},  // availableReplicas
+    {2139, 265, 6, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {12694, 1, 2, kOmitEmpty, 0, 0},  // fullyLabeledReplicas
+    {11715, 1, 3, kOmitEmpty, 0, 1144},  // observedGeneration
+    {12715, 1, 4, kOmitEmpty, 0, 0},  // readyReplicas
+    {12631, 1, 1, 0, 0, 0},  // replicas
+    {2201, 2, 3, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1745, 0, 5, kOmitEmpty, 0, 0},  // message
+    {1753, 0, 4, kOmitEmpty, 0, 0},  // reason
+    {2067, 0, 2, 0, 0, 2220},  // status
+    {55, 0, 1, 0, 0, 12768},  // type
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 271, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 272, 3, kOmitEmpty, 0, 0},  // status
+    {12854, 28, 1, kOmitEmpty, 0, 1976},  // hard
+    {12859, 270, 3, kOmitEmpty | kPointer, 0, 0},  // scopeSelector
+    {12873, 33, 2, kOmitEmpty, 0, 12880},  // scopes
+    {5456, 269, 1, kOmitEmpty, 0, 0},  // matchExpressions
+    {5517, 0, 2, 0, 0, 12968},  // operator
+    {12993, 0, 1, 0, 0, 13003},  // scopeName
+    {5550, 33, 3, kOmitEmpty, 0, 0},  // values
+    {12854, 28, 1, kOmitEmpty, 0, 1976},  // hard
+    {13053, 28, 2, kOmitEmpty, 0, 1976},  // used
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1039, 13, 2, kOmitEmpty, 0, 0},  // data
+    {1044, 4, 5, kOmitEmpty | kPointer, 0, 0},  // immutable
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {13073, 3, 4, kOmitEmpty, 0, 0},  // stringData
+    {55, 0, 3, kOmitEmpty, 0, 13084},  // type
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 279, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 287, 3, kOmitEmpty, 0, 0},  // status
+    {13134, 4, 20, kOmitEmpty | kPointer, 0, 0},  // allocateLoadBalancerNodePorts
+    {13164, 0, 3, kOmitEmpty, 0, 0},  // clusterIP
+    {13174, 33, 18, kOmitEmpty, 0, 0},  // clusterIPs
+    {13185, 33, 5, kOmitEmpty, 0, 0},  // externalIPs
+    {13197, 0, 10, kOmitEmpty, 0, 0},  // externalName
+    {13210, 0, 11, kOmitEmpty, 0, 13232},  // externalTrafficPolicy
+    {13264, 1, 12, kOmitEmpty, 0, 0},  // healthCheckNodePort
+    {13284, 0, 22, kOmitEmpty | kPointer, 0, 13306},  // internalTrafficPolicy
+    {13338, 33, 19, kOmitEmpty, 0, 13349},  // ipFamilies
+    {13363, 0, 17, kOmitEmpty | kPointer, 0, 13378},  // ipFamilyPolicy
+    {13396, 0, 21, kOmitEmpty | kPointer, 0, 0},  // loadBalancerClass
+    {13414, 0, 8, kOmitEmpty, 0, 0},  // loadBalancerIP
+    {13429, 33, 9, kOmitEmpty, 0, 0},  // loadBalancerSourceRanges
+    {1527, 276, 1, kOmitEmpty | kPatchMerge, 268, 0},  // ports
+    {13454, 4, 13, kOmitEmpty, 0, 0},  // publishNotReadyAddresses
+    {5736, 201, 2, kOmitEmpty, 0, 0},  // selector
+    {13479, 0, 7, kOmitEmpty, 0, 13495},  // sessionAffinity
+    {13514, 278, 14, kOmitEmpty | kPointer, 0, 0},  // sessionAffinityConfig
+    {13536, 0, 23, kOmitEmpty | kPointer, 0, 0},  // trafficDistribution
+    {55, 0, 4, kOmitEmpty, 0, 13556},  // type
+    {1640, 0, 6, kOmitEmpty | kPointer, 0, 0},  // appProtocol
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {13591, 1, 5, kOmitEmpty, 0, 0},  // nodePort
+    {268, 1, 3, 0, 0, 0},  // port
+    {127, 0, 2, kOmitEmpty, 0, 1652},  // protocol
+    {13600, 179, 4, kOmitEmpty, 0, 0},  // targetPort
+    {13641, 277, 1, kOmitEmpty | kPointer, 0, 0},  // clientIP
+    {9588, 1, 1, kOmitEmpty | kPointer, 0, 0},  // timeoutSeconds
+    {2139, 286, 2, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {13695, 284, 1, kOmitEmpty, 0, 0},  // loadBalancer
+    {13735, 283, 1, kOmitEmpty, 0, 0},  // ingress
+    {1557, 0, 2, kOmitEmpty, 0, 0},  // hostname
+    {161, 0, 1, kOmitEmpty, 0, 0},  // ip
+    {13771, 0, 3, kOmitEmpty | kPointer, 0, 13778},  // ipMode
+    {1527, 281, 4, kOmitEmpty, 0, 0},  // ports
+    {3167, 0, 3, kOmitEmpty | kPointer, 0, 0},  // error
+    {268, 1, 1, 0, 0, 0},  // port
+    {127, 0, 2, 0, 0, 1652},  // protocol
+    {2201, 2, 4, 0, 0, 0},  // lastTransitionTime
+    {1745, 0, 6, 0, 0, 0},  // message
+    {11715, 1, 3, kOmitEmpty, 0, 1144},  // observedGeneration
+    {1753, 0, 5, 0, 0, 0},  // reason
+    {2067, 0, 2, 0, 0, 2220},  // status
+    {55, 0, 1, 0, 0, 0},  // type
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {6411, 4, 4, kOmitEmpty | kPointer, 0, 0},  // automountServiceAccountToken
+    {6590, 290, 3, kOmitEmpty, 0, 0},  // imagePullSecrets
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {13860, 289, 2, kOmitEmpty | kPatchMerge, 108, 0},  // secrets
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1039, 8, 2, kOmitEmpty, 0, 0},  // data
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {7221, 1, 3, 0, 0, 1144},  // revision
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 295, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 298, 3, kOmitEmpty, 0, 0},  // status
+    {12615, 1, 4, kOmitEmpty, 0, 0},  // minReadySeconds
+    {13935, 1, 6, kOmitEmpty | kPointer, 0, 0},  // revisionHistoryLimit
+    {5736, 98, 1, kPointer, 0, 0},  // selector
+    {12518, 261, 2, 0, 0, 0},  // template
+    {13956, 294, 3, kOmitEmpty, 0, 0},  // updateStrategy
+    {14003, 293, 2, kOmitEmpty | kPointer, 0, 0},  // rollingUpdate
+    {55, 0, 1, kOmitEmpty, 0, 14017},  // type
+    {14079, 179, 2, kOmitEmpty | kPointer, 0, 0},  // maxSurge
+    {14088, 179, 1, kOmitEmpty | kPointer, 0, 0},  // maxUnavailable
+    {14127, 1, 9, kOmitEmpty | kPointer, 0, 0},  // collisionCount
+    {2139, 297, 10, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {14142, 1, 1, 0, 0, 0},  // currentNumberScheduled
+    {14165, 1, 3, 0, 0, 0},  // desiredNumberScheduled
+    {14188, 1, 7, kOmitEmpty, 0, 0},  // numberAvailable
+    {14204, 1, 2, 0, 0, 0},  // numberMisscheduled
+    {14223, 1, 4, 0, 0, 0},  // numberReady
+    {14235, 1, 8, kOmitEmpty, 0, 0},  // numberUnavailable
+    {11715, 1, 5, kOmitEmpty, 0, 1144},  // observedGeneration
+    {14253, 1, 6, kOmitEmpty, 0, 0},  // updatedNumberScheduled
+    {2201, 2, 3, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1745, 0, 5, kOmitEmpty, 0, 0},  // message
+    {1753, 0, 4, kOmitEmpty, 0, 0},  // reason
+    {2067, 0, 2, 0, 0, 2220},  // status
+    {55, 0, 1, 0, 0, 14303},  // type
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 302, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 305, 3, kOmitEmpty, 0, 0},  // status
+    {12615, 1, 5, kOmitEmpty, 0, 0},  // minReadySeconds
+    {14371, 4, 7, kOmitEmpty, 0, 0},  // paused
+    {14378, 1, 9, kOmitEmpty | kPointer, 0, 0},  // progressDeadlineSeconds
+    {12631, 1, 1, kOmitEmpty | kPointer, 0, 0},  // replicas
+    {13935, 1, 6, kOmitEmpty | kPointer, 0, 0},  // revisionHistoryLimit
+    {5736, 98, 2, kPointer, 0, 0},  // selector
+    {14402, 301, 4, kOmitEmpty | kPatchRetainKeys, 0, 0},  // strategy
+    {12518, 261, 3, 0, 0, 0},  // template
+    {14003, 300, 2, kOmitEmpty | kPointer, 0, 0},  // rollingUpdate
+    {55, 0, 1, kOmitEmpty, 0, 14438},  // type
+    {14079, 179, 2, kOmitEmpty | kPointer, 0, 0},  // maxSurge
+    {14088, 179, 1, kOmitEmpty | kPointer, 0, 0},  // maxUnavailable
+    {12676, 1, 4, kOmitEmpty, 0, 0},  // availableReplicas
+    {14127, 1, 8, kOmitEmpty | kPointer, 0, 0},  // collisionCount
+    {2139, 304, 6, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {11715, 1, 1, kOmitEmpty, 0, 1144},  // observedGeneration
+    {12715, 1, 7, kOmitEmpty, 0, 0},  // readyReplicas
+    {12631, 1, 2, kOmitEmpty, 0, 0},  // replicas
+    {14521, 1, 9, kOmitEmpty | kPointer, 0, 0},  // terminatingReplicas
+    {14541, 1, 5, kOmitEmpty, 0, 0},  // unavailableReplicas
+    {14561, 1, 3, kOmitEmpty, 0, 0},  // updatedReplicas
+    {2201, 2, 7, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {14605, 2, 6, kOmitEmpty, 0, 0},  // lastUpdateTime
+    {1745, 0, 5, kOmitEmpty, 0, 0},  // message
+    {1753, 0, 4, kOmitEmpty, 0, 0},  // reason
+    {2067, 0, 2, 0, 0, 2220},  // status
+    {55, 0, 1, 0, 0, 14620},  // type
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 307, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 310, 3, kOmitEmpty, 0, 0},  // status
+    {12615, 1, 4, kOmitEmpty, 0, 0},  // minReadySeconds
+    {12631, 1, 1, kOmitEmpty | kPointer, 0, 0},  // replicas
+    {5736, 98, 2, kPointer, 0, 0},  // selector
+    {12518, 261, 3, kOmitEmpty, 0, 0},  // template
+    {12676, 1, 5, kOmitEmpty, 0, 0},  // availableReplicas
+    {2139, 309, 6, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {12694, 1, 2, kOmitEmpty, 0, 0},  // fullyLabeledReplicas
+    {11715, 1, 3, kOmitEmpty, 0, 1144},  // observedGeneration
+    {12715, 1, 4, kOmitEmpty, 0, 0},  // readyReplicas
+    {12631, 1, 1, 0, 0, 0},  // replicas
+    {14521, 1, 7, kOmitEmpty | kPointer, 0, 0},  // terminatingReplicas
+    {2201, 2, 3, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1745, 0, 5, kOmitEmpty, 0, 0},  // message
+    {1753, 0, 4, kOmitEmpty, 0, 0},  // reason
+    {2067, 0, 2, 0, 0, 2220},  // status
+    {55, 0, 1, 0, 0, 14742},  // type
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 317, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 320, 3, kOmitEmpty, 0, 0},  // status
+    {12615, 1, 9, kOmitEmpty, 0, 0},  // minReadySeconds
+    {14813, 316, 11, kOmitEmpty | kPointer, 0, 0},  // ordinals
+    {14822, 315, 10, kOmitEmpty | kPointer, 0, 0},  // persistentVolumeClaimRetentionPolicy
+    {14859, 0, 6, kOmitEmpty, 0, 14879},  // podManagementPolicy
+    {12631, 1, 1, kOmitEmpty | kPointer, 0, 0},  // replicas
+    {13935, 1, 8, kOmitEmpty | kPointer, 0, 0},  // revisionHistoryLimit
+    {5736, 98, 2, kPointer, 0, 0},  // selector
+    {14906, 0, 5, 0, 0, 0},  // serviceName
+    {12518, 261, 3, 0, 0, 0},  // template
+    {13956, 314, 7, kOmitEmpty, 0, 0},  // updateStrategy
+    {14918, 312, 4, kOmitEmpty, 0, 0},  // volumeClaimTemplates
+    {14003, 313, 2, kOmitEmpty | kPointer, 0, 0},  // rollingUpdate
+    {55, 0, 1, kOmitEmpty, 0, 14973},  // type
+    {14088, 179, 2, kOmitEmpty | kPointer, 0, 0},  // maxUnavailable
+    {3898, 1, 1, kOmitEmpty | kPointer, 0, 0},  // partition
+    {15103, 0, 1, kOmitEmpty, 0, 15115},  // whenDeleted
+    {15159, 0, 2, kOmitEmpty, 0, 15115},  // whenScaled
+    {15198, 1, 1, 0, 0, 0},  // start
+    {12676, 1, 11, 0, 0, 0},  // availableReplicas
+    {14127, 1, 9, kOmitEmpty | kPointer, 0, 0},  // collisionCount
+    {2139, 319, 10, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {15230, 1, 4, kOmitEmpty, 0, 0},  // currentReplicas
+    {15246, 0, 6, kOmitEmpty, 0, 0},  // currentRevision
+    {11715, 1, 1, kOmitEmpty, 0, 1144},  // observedGeneration
+    {12715, 1, 3, kOmitEmpty, 0, 0},  // readyReplicas
+    {12631, 1, 2, 0, 0, 0},  // replicas
+    {15262, 0, 7, kOmitEmpty, 0, 0},  // updateRevision
+    {14561, 1, 5, kOmitEmpty, 0, 0},  // updatedReplicas
+    {2201, 2, 3, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1745, 0, 5, kOmitEmpty, 0, 0},  // message
+    {1753, 0, 4, kOmitEmpty, 0, 0},  // reason
+    {2067, 0, 2, 0, 0, 2220},  // status
+    {55, 0, 1, 0, 0, 15306},  // type
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 333, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 335, 3, kOmitEmpty, 0, 0},  // status
+    {15372, 0, 3, kOmitEmpty, 0, 15390},  // concurrencyPolicy
+    {15411, 1, 7, kOmitEmpty | kPointer, 0, 0},  // failedJobsHistoryLimit
+    {15434, 332, 5, 0, 0, 0},  // jobTemplate
+    {15446, 0, 1, 0, 0, 0},  // schedule
+    {15455, 1, 2, kOmitEmpty | kPointer, 0, 1144},  // startingDeadlineSeconds
+    {15479, 1, 6, kOmitEmpty | kPointer, 0, 0},  // successfulJobsHistoryLimit
+    {15506, 4, 4, kOmitEmpty | kPointer, 0, 0},  // suspend
+    {15514, 0, 8, kOmitEmpty | kPointer, 0, 0},  // timeZone
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 331, 2, kOmitEmpty, 0, 0},  // spec
+    {6380, 1, 3, kOmitEmpty | kPointer, 0, 1144},  // activeDeadlineSeconds
+    {15565, 1, 7, kOmitEmpty | kPointer, 0, 0},  // backoffLimit
+    {15578, 1, 12, kOmitEmpty | kPointer, 0, 0},  // backoffLimitPerIndex
+    {15599, 0, 9, kOmitEmpty | kPointer, 0, 15614},  // completionMode
+    {15632, 1, 2, kOmitEmpty | kPointer, 0, 0},  // completions
+    {15644, 0, 15, kOmitEmpty | kPointer, 0, 0},  // managedBy
+    {15654, 4, 5, kOmitEmpty | kPointer, 0, 0},  // manualSelector
+    {15669, 1, 13, kOmitEmpty | kPointer, 0, 0},  // maxFailedIndexes
+    {15686, 1, 1, kOmitEmpty | kPointer, 0, 0},  // parallelism
+    {15698, 327, 11, kOmitEmpty | kPointer, 0, 0},  // podFailurePolicy
+    {15715, 0, 14, kOmitEmpty | kPointer, 0, 15736},  // podReplacementPolicy
+    {5736, 98, 4, kOmitEmpty | kPointer, 0, 0},  // selector
+    {15760, 330, 16, kOmitEmpty | kPointer, 0, 0},  // successPolicy
+    {15506, 4, 10, kOmitEmpty | kPointer, 0, 0},  // suspend
+    {12518, 261, 6, 0, 0, 0},  // template
+    {15774, 1, 8, kOmitEmpty | kPointer, 0, 0},  // ttlSecondsAfterFinished
+    {15824, 326, 1, 0, 0, 0},  // rules
+    {1678, 0, 1, 0, 0, 15860},  // action
+    {15886, 322, 2, kOmitEmpty | kPointer, 0, 0},  // onExitCodes
+    {15898, 324, 3, kOmitEmpty, 0, 0},  // onPodConditions
+    {7693, 0, 1, kOmitEmpty | kPointer, 0, 0},  // containerName
+    {5517, 0, 2, 0, 0, 15962},  // operator
+    {5550, 170, 3, 0, 0, 0},  // values
+    {2067, 0, 2, 0, 0, 2220},  // status
+    {55, 0, 1, 0, 0, 11293},  // type
+    {15824, 329, 1, 0, 0, 0},  // rules
+    {16099, 1, 2, kOmitEmpty | kPointer, 0, 0},  // succeededCount
+    {16114, 0, 1, kOmitEmpty | kPointer, 0, 0},  // succeededIndexes
+    {3151, 334, 1, kOmitEmpty, 0, 0},  // active
+    {16154, 2, 4, kOmitEmpty | kPointer, 0, 0},  // lastScheduleTime
+    {16171, 2, 5, kOmitEmpty | kPointer, 0, 0},  // lastSuccessfulTime
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 331, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 340, 3, kOmitEmpty, 0, 0},  // status
+    {3151, 1, 4, kOmitEmpty, 0, 0},  // active
+    {16222, 0, 7, kOmitEmpty, 0, 0},  // completedIndexes
+    {16239, 2, 3, kOmitEmpty | kPointer, 0, 0},  // completionTime
+    {2139, 338, 1, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {16254, 1, 6, kOmitEmpty, 0, 0},  // failed
+    {16261, 0, 10, kOmitEmpty | kPointer, 0, 0},  // failedIndexes
+    {11970, 1, 9, kOmitEmpty | kPointer, 0, 0},  // ready
+    {11831, 2, 2, kOmitEmpty | kPointer, 0, 0},  // startTime
+    {16275, 1, 5, kOmitEmpty, 0, 0},  // succeeded
+    {16285, 1, 11, kOmitEmpty | kPointer, 0, 0},  // terminating
+    {16297, 339, 8, kOmitEmpty | kPointer, 0, 0},  // uncountedTerminatedPods
+    {6198, 2, 3, kOmitEmpty, 0, 0},  // lastProbeTime
+    {2201, 2, 4, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1745, 0, 6, kOmitEmpty, 0, 0},  // message
+    {1753, 0, 5, kOmitEmpty, 0, 0},  // reason
+    {2067, 0, 2, 0, 0, 2220},  // status
+    {55, 0, 1, 0, 0, 16343},  // type
+    {16254, 7, 2, kOmitEmpty, 0, 16396},  // failed
+    {16275, 7, 1, kOmitEmpty, 0, 16396},  // succeeded
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 353, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 359, 3, kOmitEmpty, 0, 0},  // status
+    {16456, 344, 1, kOmitEmpty | kPointer, 0, 0},  // defaultBackend
+    {16471, 0, 4, kOmitEmpty | kPointer, 0, 0},  // ingressClassName
+    {15824, 352, 3, kOmitEmpty, 0, 0},  // rules
+    {16488, 346, 2, kOmitEmpty, 0, 0},  // tls
+    {7715, 100, 3, kOmitEmpty | kPointer, 0, 0},  // resource
+    {9787, 343, 4, kOmitEmpty | kPointer, 0, 0},  // service
+    {108, 0, 1, 0, 0, 0},  // name
+    {268, 342, 2, kOmitEmpty, 0, 0},  // port
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {16590, 1, 2, kOmitEmpty, 0, 0},  // number
+    {16622, 33, 1, kOmitEmpty, 0, 0},  // hosts
+    {4620, 0, 2, kOmitEmpty, 0, 0},  // secretName
+    {0, 350, 2, 0, 0, 0},  // (inline)
+    {1849, 0, 1, kOmitEmpty, 0, 0},  // host
+    {16685, 349, 1, kOmitEmpty | kPointer, 0, 0},  // http
+    {16725, 348, 1, 0, 0, 0},  // paths
+    {16761, 344, 2, 0, 0, 0},  // backend
+    {4003, 0, 1, kOmitEmpty, 0, 0},  // path
+    {16769, 0, 3, kPointer, 0, 16778},  // pathType
+    {13695, 358, 1, kOmitEmpty, 0, 0},  // loadBalancer
+    {13735, 357, 1, kOmitEmpty, 0, 0},  // ingress
+    {1557, 0, 2, kOmitEmpty, 0, 0},  // hostname
+    {161, 0, 1, kOmitEmpty, 0, 0},  // ip
+    {1527, 355, 4, kOmitEmpty, 0, 0},  // ports
+    {3167, 0, 3, kOmitEmpty | kPointer, 0, 0},  // error
+    {268, 1, 1, 0, 0, 0},  // port
+    {127, 0, 2, 0, 0, 1652},  // protocol
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 362, 2, kOmitEmpty, 0, 0},  // spec
+    {1327, 0, 1, kOmitEmpty, 0, 0},  // controller
+    {16989, 361, 2, kOmitEmpty | kPointer, 0, 0},  // parameters
+    {5915, 0, 1, kOmitEmpty | kPointer, 0, 0},  // apiGroup
+    {1054, 0, 2, 0, 0, 0},  // kind
+    {108, 0, 3, 0, 0, 0},  // name
+    {1224, 0, 5, kOmitEmpty | kPointer, 0, 0},  // namespace
+    {17046, 0, 4, kPointer, 0, 0},  // scope
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 373, 2, kOmitEmpty, 0, 0},  // spec
+    {17112, 372, 3, kOmitEmpty, 0, 0},  // egress
+    {13735, 370, 2, kOmitEmpty, 0, 0},  // ingress
+    {17119, 98, 1, 0, 0, 0},  // podSelector
+    {17131, 33, 4, kOmitEmpty, 0, 17143},  // policyTypes
+    {17198, 368, 2, kOmitEmpty, 0, 0},  // from
+    {1527, 365, 1, kOmitEmpty, 0, 0},  // ports
+    {17235, 1, 3, kOmitEmpty | kPointer, 0, 0},  // endPort
+    {268, 179, 2, kOmitEmpty | kPointer, 0, 0},  // port
+    {127, 0, 1, kOmitEmpty | kPointer, 0, 1652},  // protocol
+    {17275, 366, 3, kOmitEmpty | kPointer, 0, 0},  // ipBlock
+    {10997, 98, 2, kOmitEmpty | kPointer, 0, 0},  // namespaceSelector
+    {17119, 98, 1, kOmitEmpty | kPointer, 0, 0},  // podSelector
+    {17305, 0, 1, 0, 0, 0},  // cidr
+    {17310, 33, 2, kOmitEmpty, 0, 0},  // except
+    {1527, 365, 1, kOmitEmpty, 0, 0},  // ports
+    {17355, 368, 2, kOmitEmpty, 0, 0},  // to
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 375, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 377, 3, kOmitEmpty, 0, 0},  // status
+    {14088, 179, 3, kOmitEmpty | kPointer, 0, 0},  // maxUnavailable
+    {17422, 179, 1, kOmitEmpty | kPointer, 0, 0},  // minAvailable
+    {5736, 98, 2, kOmitEmpty | kPointer | kPatchReplace, 0, 0},  // selector
+    {17435, 0, 4, kOmitEmpty | kPointer, 0, 17462},  // unhealthyPodEvictionPolicy
+    {2139, 286, 7, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {17532, 1, 4, 0, 0, 0},  // currentHealthy
+    {17547, 1, 5, 0, 0, 0},  // desiredHealthy
+    {17562, 376, 2, kOmitEmpty, 0, 0},  // disruptedPods
+    {17576, 1, 3, 0, 0, 0},  // disruptionsAllowed
+    {17595, 1, 6, 0, 0, 0},  // expectedPods
+    {11715, 1, 1, kOmitEmpty, 0, 1144},  // observedGeneration
+    {17628, 382, 3, kOmitEmpty | kPointer, 0, 0},  // aggregationRule
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {15824, 380, 2, 0, 0, 0},  // rules
+    {17663, 33, 2, kOmitEmpty, 0, 0},  // apiGroups
+    {17673, 33, 5, kOmitEmpty, 0, 0},  // nonResourceURLs
+    {17689, 33, 4, kOmitEmpty, 0, 0},  // resourceNames
+    {5726, 33, 3, kOmitEmpty, 0, 0},  // resources
+    {17703, 33, 1, 0, 0, 0},  // verbs
+    {17733, 381, 1, kOmitEmpty, 0, 0},  // clusterRoleSelectors
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {17781, 386, 3, 0, 0, 0},  // roleRef
+    {17789, 385, 2, kOmitEmpty, 0, 0},  // subjects
+    {5915, 0, 2, kOmitEmpty, 0, 0},  // apiGroup
+    {1054, 0, 1, 0, 0, 0},  // kind
+    {108, 0, 3, 0, 0, 0},  // name
+    {1224, 0, 4, kOmitEmpty, 0, 0},  // namespace
+    {5915, 0, 1, 0, 0, 0},  // apiGroup
+    {1054, 0, 2, 0, 0, 0},  // kind
+    {108, 0, 3, 0, 0, 0},  // name
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {15824, 380, 2, 0, 0, 0},  // rules
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {17781, 386, 3, 0, 0, 0},  // roleRef
+    {17789, 385, 2, kOmitEmpty, 0, 0},  // subjects
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 391, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 392, 3, kOmitEmpty, 0, 0},  // status
+    {17945, 1, 3, 0, 0, 0},  // maxReplicas
+    {17957, 1, 2, kOmitEmpty | kPointer, 0, 0},  // minReplicas
+    {17969, 390, 1, 0, 0, 0},  // scaleTargetRef
+    {17984, 1, 4, kOmitEmpty | kPointer, 0, 0},  // targetCPUUtilizationPercentage
+    {1017, 0, 3, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 1, 0, 0, 0},  // kind
+    {108, 0, 2, 0, 0, 0},  // name
+    {18103, 1, 5, kOmitEmpty | kPointer, 0, 0},  // currentCPUUtilizationPercentage
+    {15230, 1, 3, 0, 0, 0},  // currentReplicas
+    {18135, 1, 4, 0, 0, 0},  // desiredReplicas
+    {18151, 2, 2, kOmitEmpty | kPointer, 0, 0},  // lastScaleTime
+    {11715, 1, 1, kOmitEmpty | kPointer, 0, 1144},  // observedGeneration
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 394, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 395, 3, kOmitEmpty, 0, 0},  // status
+    {12631, 1, 1, kOmitEmpty, 0, 0},  // replicas
+    {12631, 1, 1, 0, 0, 0},  // replicas
+    {5736, 0, 2, kOmitEmpty, 0, 0},  // selector
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 411, 2, kOmitEmpty, 0, 0},  // spec
+    {2067, 422, 3, kOmitEmpty, 0, 0},  // status
+    {18320, 410, 5, kOmitEmpty | kPointer, 0, 0},  // behavior
+    {17945, 1, 3, 0, 0, 0},  // maxReplicas
+    {18329, 406, 4, kOmitEmpty, 0, 0},  // metrics
+    {17957, 1, 2, kOmitEmpty | kPointer, 0, 0},  // minReplicas
+    {17969, 397, 1, 0, 0, 0},  // scaleTargetRef
+    {1017, 0, 3, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 1, 0, 0, 0},  // kind
+    {108, 0, 2, 0, 0, 0},  // name
+    {18406, 403, 7, kOmitEmpty | kPointer, 0, 0},  // containerResource
+    {18424, 404, 5, kOmitEmpty | kPointer, 0, 0},  // external
+    {18433, 400, 2, kOmitEmpty | kPointer, 0, 0},  // object
+    {18440, 401, 3, kOmitEmpty | kPointer, 0, 0},  // pods
+    {7715, 402, 4, kOmitEmpty | kPointer, 0, 0},  // resource
+    {55, 0, 1, 0, 0, 18445},  // type
+    {18499, 397, 1, 0, 0, 0},  // describedObject
+    {18515, 399, 3, 0, 0, 0},  // metric
+    {18522, 398, 2, 0, 0, 0},  // target
+    {18557, 1, 4, kOmitEmpty | kPointer, 0, 0},  // averageUtilization
+    {18576, 27, 3, kOmitEmpty | kPointer, 0, 0},  // averageValue
+    {55, 0, 1, 0, 0, 18589},  // type
+    {2418, 27, 2, kOmitEmpty | kPointer, 0, 0},  // value
+    {108, 0, 1, 0, 0, 0},  // name
+    {5736, 98, 2, kOmitEmpty | kPointer, 0, 0},  // selector
+    {18515, 399, 1, 0, 0, 0},  // metric
+    {18522, 398, 2, 0, 0, 0},  // target
+    {108, 0, 1, 0, 0, 9162},  // name
+    {18522, 398, 2, 0, 0, 0},  // target
+    {18754, 0, 3, 0, 0, 0},  // container
+    {108, 0, 1, 0, 0, 9162},  // name
+    {18522, 398, 2, 0, 0, 0},  // target
+    {18515, 399, 1, 0, 0, 0},  // metric
+    {18522, 398, 2, 0, 0, 0},  // target
+    {18847, 409, 2, kOmitEmpty | kPointer, 0, 0},  // scaleDown
+    {18857, 409, 1, kOmitEmpty | kPointer, 0, 0},  // scaleUp
+    {18896, 408, 2, kOmitEmpty, 0, 0},  // policies
+    {18905, 0, 1, kOmitEmpty | kPointer, 0, 18918},  // selectPolicy
+    {18941, 1, 3, kOmitEmpty | kPointer, 0, 0},  // stabilizationWindowSeconds
+    {18968, 27, 4, kOmitEmpty | kPointer, 0, 0},  // tolerance
+    {9557, 1, 3, 0, 0, 0},  // periodSeconds
+    {55, 0, 1, 0, 0, 19010},  // type
+    {2418, 1, 2, 0, 0, 0},  // value
+    {2139, 421, 6, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {19079, 419, 5, 0, 0, 0},  // currentMetrics
+    {15230, 1, 3, kOmitEmpty, 0, 0},  // currentReplicas
+    {18135, 1, 4, 0, 0, 0},  // desiredReplicas
+    {18151, 2, 2, kOmitEmpty | kPointer, 0, 0},  // lastScaleTime
+    {11715, 1, 1, kOmitEmpty | kPointer, 0, 1144},  // observedGeneration
+    {18406, 416, 7, kOmitEmpty | kPointer, 0, 0},  // containerResource
+    {18424, 417, 5, kOmitEmpty | kPointer, 0, 0},  // external
+    {18433, 413, 2, kOmitEmpty | kPointer, 0, 0},  // object
+    {18440, 414, 3, kOmitEmpty | kPointer, 0, 0},  // pods
+    {7715, 415, 4, kOmitEmpty | kPointer, 0, 0},  // resource
+    {55, 0, 1, 0, 0, 18445},  // type
+    {19156, 412, 2, 0, 0, 0},  // current
+    {18499, 397, 3, 0, 0, 0},  // describedObject
+    {18515, 399, 1, 0, 0, 0},  // metric
+    {18557, 1, 3, kOmitEmpty | kPointer, 0, 0},  // averageUtilization
+    {18576, 27, 2, kOmitEmpty | kPointer, 0, 0},  // averageValue
+    {2418, 27, 1, kOmitEmpty | kPointer, 0, 0},  // value
+    {19156, 412, 2, 0, 0, 0},  // current
+    {18515, 399, 1, 0, 0, 0},  // metric
+    {19156, 412, 2, 0, 0, 0},  // current
+    {108, 0, 1, 0, 0, 9162},  // name
+    {18754, 0, 3, 0, 0, 0},  // container
+    {19156, 412, 2, 0, 0, 0},  // current
+    {108, 0, 1, 0, 0, 9162},  // name
+    {19156, 412, 2, 0, 0, 0},  // current
+    {18515, 399, 1, 0, 0, 0},  // metric
+    {2201, 2, 3, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1745, 0, 5, kOmitEmpty, 0, 0},  // message
+    {1753, 0, 4, kOmitEmpty, 0, 0},  // reason
+    {2067, 0, 2, 0, 0, 2220},  // status
+    {55, 0, 1, 0, 0, 19394},  // type
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 424, 2, kOmitEmpty, 0, 0},  // spec
+    {19482, 24, 3, kOmitEmpty | kPointer, 0, 0},  // acquireTime
+    {19494, 0, 1, kOmitEmpty | kPointer, 0, 0},  // holderIdentity
+    {19509, 1, 2, kOmitEmpty | kPointer, 0, 0},  // leaseDurationSeconds
+    {19530, 1, 5, kOmitEmpty | kPointer, 0, 0},  // leaseTransitions
+    {19547, 0, 7, kOmitEmpty | kPointer, 0, 0},  // preferredHolder
+    {19563, 24, 4, kOmitEmpty | kPointer, 0, 0},  // renewTime
+    {14402, 0, 6, kOmitEmpty | kPointer, 0, 19573},  // strategy
+    {19628, 0, 4, 0, 0, 19640},  // addressType
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {4064, 433, 2, 0, 0, 0},  // endpoints
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1527, 435, 3, 0, 0, 0},  // ports
+    {1499, 7, 1, 0, 0, 0},  // addresses
+    {2139, 426, 2, kOmitEmpty, 0, 0},  // conditions
+    {19677, 3, 5, kOmitEmpty, 0, 0},  // deprecatedTopology
+    {19696, 431, 8, kOmitEmpty | kPointer, 0, 0},  // hints
+    {1557, 0, 3, kOmitEmpty | kPointer, 0, 0},  // hostname
+    {1566, 0, 6, kOmitEmpty | kPointer, 0, 0},  // nodeName
+    {1575, 15, 4, kOmitEmpty | kPointer, 0, 0},  // targetRef
+    {19702, 0, 7, kOmitEmpty | kPointer, 0, 0},  // zone
+    {11970, 4, 1, kOmitEmpty | kPointer, 0, 0},  // ready
+    {19739, 4, 2, kOmitEmpty | kPointer, 0, 0},  // serving
+    {16285, 4, 3, kOmitEmpty | kPointer, 0, 0},  // terminating
+    {19774, 430, 2, kOmitEmpty, 0, 0},  // forNodes
+    {19783, 428, 1, kOmitEmpty, 0, 0},  // forZones
+    {108, 0, 1, 0, 0, 0},  // name
+    {108, 0, 1, 0, 0, 0},  // name
+    {1640, 0, 4, kOmitEmpty | kPointer, 0, 0},  // appProtocol
+    {108, 0, 1, kOmitEmpty | kPointer, 0, 0},  // name
+    {268, 1, 3, kOmitEmpty | kPointer, 0, 0},  // port
+    {127, 0, 2, kOmitEmpty | kPointer, 0, 1652},  // protocol
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 439, 2, 0, 0, 0},  // spec
+    {19906, 4, 1, kOmitEmpty | kPointer, 0, 0},  // attachRequired
+    {19921, 0, 5, kOmitEmpty | kPointer, 0, 19935},  // fsGroupPolicy
+    {19952, 1, 9, kOmitEmpty | kPointer, 0, 1144},  // nodeAllocatableUpdatePeriodSeconds
+    {19987, 4, 2, kOmitEmpty | kPointer, 0, 0},  // podInfoOnMount
+    {20002, 4, 7, kOmitEmpty | kPointer, 0, 0},  // requiresRepublish
+    {20020, 4, 8, kOmitEmpty | kPointer, 0, 0},  // seLinuxMount
+    {20033, 4, 4, kOmitEmpty | kPointer, 0, 0},  // storageCapacity
+    {20049, 438, 6, kOmitEmpty, 0, 0},  // tokenRequests
+    {20063, 7, 3, kOmitEmpty, 0, 20084},  // volumeLifecycleModes
+    {8022, 0, 1, 0, 0, 0},  // audience
+    {8031, 1, 2, kOmitEmpty | kPointer, 0, 1144},  // expirationSeconds
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 444, 2, 0, 0, 0},  // spec
+    {20175, 443, 1, kPatchMerge, 108, 0},  // drivers
+    {2529, 441, 4, kOmitEmpty | kPointer, 0, 0},  // allocatable
+    {108, 0, 1, 0, 0, 0},  // name
+    {20208, 0, 2, 0, 0, 0},  // nodeID
+    {20215, 33, 3, 0, 0, 0},  // topologyKeys
+    {1685, 1, 1, kOmitEmpty | kPointer, 0, 0},  // count
+    {20283, 4, 6, kOmitEmpty | kPointer, 0, 0},  // allowVolumeExpansion
+    {20304, 449, 8, kOmitEmpty, 0, 0},  // allowedTopologies
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {3441, 33, 5, kOmitEmpty, 0, 0},  // mountOptions
+    {16989, 3, 3, kOmitEmpty, 0, 0},  // parameters
+    {20322, 0, 2, 0, 0, 0},  // provisioner
+    {20334, 0, 4, kOmitEmpty | kPointer, 0, 3497},  // reclaimPolicy
+    {20348, 0, 7, kOmitEmpty | kPointer, 0, 20366},  // volumeBindingMode
+    {20416, 447, 1, kOmitEmpty, 0, 0},  // matchLabelExpressions
+    {2404, 0, 1, 0, 0, 0},  // key
+    {5550, 33, 2, 0, 0, 0},  // values
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 452, 2, 0, 0, 0},  // spec
+    {2067, 454, 3, kOmitEmpty, 0, 0},  // status
+    {20539, 0, 1, 0, 0, 0},  // attacher
+    {1566, 0, 3, 0, 0, 0},  // nodeName
+    {1812, 451, 2, 0, 0, 0},  // source
+    {20582, 93, 2, kOmitEmpty | kPointer, 0, 0},  // inlineVolumeSpec
+    {20599, 0, 1, kOmitEmpty | kPointer, 0, 0},  // persistentVolumeName
+    {20654, 453, 3, kOmitEmpty | kPointer, 0, 0},  // attachError
+    {20666, 4, 1, 0, 0, 0},  // attached
+    {20675, 3, 2, kOmitEmpty, 0, 0},  // attachmentMetadata
+    {20694, 453, 4, kOmitEmpty | kPointer, 0, 0},  // detachError
+    {20729, 1, 3, kOmitEmpty | kPointer, 0, 0},  // errorCode
+    {1745, 0, 2, kOmitEmpty, 0, 0},  // message
+    {1445, 2, 1, kOmitEmpty, 0, 0},  // time
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {20793, 464, 2, kOmitEmpty | kPatchMerge, 108, 0},  // webhooks
+    {20843, 33, 8, 0, 0, 0},  // admissionReviewVersions
+    {20867, 457, 2, 0, 0, 0},  // clientConfig
+    {20880, 0, 4, kOmitEmpty | kPointer, 0, 20894},  // failurePolicy
+    {20915, 462, 12, kOmitEmpty | kPatchMerge, 108, 0},  // matchConditions
+    {20931, 0, 9, kOmitEmpty | kPointer, 0, 20943},  // matchPolicy
+    {108, 0, 1, 0, 0, 0},  // name
+    {10997, 98, 5, kOmitEmpty | kPointer, 0, 0},  // namespaceSelector
+    {20962, 98, 11, kOmitEmpty | kPointer, 0, 0},  // objectSelector
+    {20977, 0, 10, kOmitEmpty | kPointer, 0, 20996},  // reinvocationPolicy
+    {15824, 460, 3, kOmitEmpty, 0, 0},  // rules
+    {21022, 0, 6, kPointer, 0, 21034},  // sideEffects
+    {9588, 1, 7, kOmitEmpty | kPointer, 0, 0},  // timeoutSeconds
+    {21098, 12, 2, kOmitEmpty, 0, 0},  // caBundle
+    {9787, 456, 1, kOmitEmpty | kPointer, 0, 0},  // service
+    {21107, 0, 3, kOmitEmpty | kPointer, 0, 0},  // url
+    {108, 0, 2, 0, 0, 0},  // name
+    {1224, 0, 1, 0, 0, 0},  // namespace
+    {4003, 0, 3, kOmitEmpty | kPointer, 0, 0},  // path
+    {268, 1, 4, kOmitEmpty | kPointer, 0, 0},  // port
+    {0, 458, 2, 0, 0, 0},  // (inline)
+    {21197, 33, 1, kOmitEmpty, 0, 21208},  // operations
+    {17663, 33, 1, kOmitEmpty, 0, 0},  // apiGroups
+    {21257, 33, 2, kOmitEmpty, 0, 0},  // apiVersions
+    {5726, 33, 3, kOmitEmpty, 0, 0},  // resources
+    {17046, 0, 4, kOmitEmpty | kPointer, 0, 21269},  // scope
+    {21322, 0, 2, 0, 0, 0},  // expression
+    {108, 0, 1, 0, 0, 0},  // name
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {20793, 467, 2, kOmitEmpty | kPatchMerge, 108, 0},  // webhooks
+    {20843, 33, 8, 0, 0, 0},  // admissionReviewVersions
+    {20867, 457, 2, 0, 0, 0},  // clientConfig
+    {20880, 0, 4, kOmitEmpty | kPointer, 0, 20894},  // failurePolicy
+    {20915, 462, 11, kOmitEmpty | kPatchMerge, 108, 0},  // matchConditions
+    {20931, 0, 9, kOmitEmpty | kPointer, 0, 20943},  // matchPolicy
+    {108, 0, 1, 0, 0, 0},  // name
+    {10997, 98, 5, kOmitEmpty | kPointer, 0, 0},  // namespaceSelector
+    {20962, 98, 10, kOmitEmpty | kPointer, 0, 0},  // objectSelector
+    {15824, 460, 3, kOmitEmpty, 0, 0},  // rules
+    {21022, 0, 6, kPointer, 0, 21034},  // sideEffects
+    {9588, 1, 7, kOmitEmpty | kPointer, 0, 0},  // timeoutSeconds
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 493, 2, 0, 0, 0},  // spec
+    {2067, 496, 3, kOmitEmpty, 0, 0},  // status
+    {21520, 492, 9, kOmitEmpty | kPointer, 0, 0},  // conversion
+    {4769, 0, 1, 0, 0, 0},  // group
+    {3067, 469, 3, 0, 0, 0},  // names
+    {21531, 4, 10, kOmitEmpty, 0, 0},  // preserveUnknownFields
+    {17046, 0, 4, 0, 0, 21553},  // scope
+    {21570, 488, 7, 0, 0, 0},  // versions
+    {21626, 33, 6, kOmitEmpty, 0, 0},  // categories
+    {1054, 0, 4, 0, 0, 0},  // kind
+    {21637, 0, 5, kOmitEmpty, 0, 0},  // listKind
+    {21646, 0, 1, 0, 0, 0},  // plural
+    {21653, 33, 3, kOmitEmpty, 0, 0},  // shortNames
+    {21664, 0, 2, kOmitEmpty, 0, 0},  // singular
+    {21722, 484, 6, kOmitEmpty, 0, 0},  // additionalPrinterColumns
+    {21747, 4, 7, kOmitEmpty, 0, 0},  // deprecated
+    {21758, 0, 8, kOmitEmpty | kPointer, 0, 0},  // deprecationWarning
+    {108, 0, 1, 0, 0, 0},  // name
+    {21777, 479, 4, kOmitEmpty | kPointer, 0, 0},  // schema
+    {21784, 486, 9, kOmitEmpty, 0, 0},  // selectableFields
+    {21801, 4, 2, 0, 0, 0},  // served
+    {21808, 4, 3, 0, 0, 0},  // storage
+    {21816, 482, 5, kOmitEmpty | kPointer, 0, 0},  // subresources
+    {21871, 472, 1, kOmitEmpty | kPointer, 0, 0},  // openAPIV3Schema
+    {21920, 0, 3, kOmitEmpty | kPointer, 0, 0},  // $ref
+    {21925, 0, 2, kOmitEmpty, 0, 21933},  // $schema
+    {21950, 8, 33, kOmitEmpty | kPointer, 0, 0},  // additionalItems
+    {21966, 8, 30, kOmitEmpty | kPointer, 0, 0},  // additionalProperties
+    {21987, 473, 25, kOmitEmpty, 0, 0},  // allOf
+    {21993, 473, 27, kOmitEmpty, 0, 0},  // anyOf
+    {1968, 8, 8, kOmitEmpty | kPointer, 0, 0},  // default
+    {21999, 474, 34, kOmitEmpty, 0, 22011},  // definitions
+    {22036, 475, 32, kOmitEmpty, 0, 22049},  // dependencies
+    {22075, 0, 4, kOmitEmpty, 0, 0},  // description
+    {22087, 471, 20, kOmitEmpty, 0, 0},  // enum
+    {22092, 8, 36, kOmitEmpty | kPointer, 0, 0},  // example
+    {22100, 4, 10, kOmitEmpty, 0, 0},  // exclusiveMaximum
+    {22117, 4, 12, kOmitEmpty, 0, 0},  // exclusiveMinimum
+    {22134, 476, 35, kOmitEmpty | kPointer, 0, 0},  // externalDocs
+    {22147, 0, 6, kOmitEmpty, 0, 0},  // format
+    {22154, 0, 1, kOmitEmpty, 0, 0},  // id
+    {7269, 8, 24, kOmitEmpty | kPointer, 0, 0},  // items
+    {22157, 1, 16, kOmitEmpty | kPointer, 0, 1144},  // maxItems
+    {22166, 1, 13, kOmitEmpty | kPointer, 0, 1144},  // maxLength
+    {22176, 1, 21, kOmitEmpty | kPointer, 0, 1144},  // maxProperties
+    {22190, 470, 9, kOmitEmpty | kPointer, 0, 0},  // maximum
+    {22198, 1, 17, kOmitEmpty | kPointer, 0, 1144},  // minItems
+    {22207, 1, 14, kOmitEmpty | kPointer, 0, 1144},  // minLength
+    {22217, 1, 22, kOmitEmpty | kPointer, 0, 1144},  // minProperties
+    {22231, 470, 11, kOmitEmpty | kPointer, 0, 0},  // minimum
+    {22239, 470, 19, kOmitEmpty | kPointer, 0, 0},  // multipleOf
+    {22250, 472, 28, kOmitEmpty | kPointer, 0, 0},  // not
+    {22254, 4, 37, kOmitEmpty, 0, 0},  // nullable
+    {22263, 473, 26, kOmitEmpty, 0, 0},  // oneOf
+    {22269, 0, 15, kOmitEmpty, 0, 0},  // pattern
+    {22277, 474, 31, kOmitEmpty, 0, 0},  // patternProperties
+    {22295, 474, 29, kOmitEmpty, 0, 0},  // properties
+    {5383, 33, 23, kOmitEmpty, 0, 0},  // required
+    {22306, 0, 7, kOmitEmpty, 0, 0},  // title
+    {55, 0, 5, kOmitEmpty, 0, 0},  // type
+    {22312, 4, 18, kOmitEmpty, 0, 0},  // uniqueItems
+    {22324, 4, 39, kOmitEmpty, 0, 0},  // x-kubernetes-embedded-resource
+    {22355, 4, 40, kOmitEmpty, 0, 0},  // x-kubernetes-int-or-string
+    {22382, 33, 41, kOmitEmpty, 0, 0},  // x-kubernetes-list-map-keys
+    {22409, 0, 42, kOmitEmpty | kPointer, 0, 0},  // x-kubernetes-list-type
+    {22432, 0, 43, kOmitEmpty | kPointer, 0, 0},  // x-kubernetes-map-type
+    {22454, 4, 38, kOmitEmpty | kPointer, 0, 0},  // x-kubernetes-preserve-unknown-fields
+    {22491, 478, 44, kOmitEmpty | kPatchMerge, 828, 22516},  // x-kubernetes-validations
+    {22075, 0, 1, kOmitEmpty, 0, 0},  // description
+    {21107, 0, 2, kOmitEmpty, 0, 0},  // url
+    {1609, 0, 5, kOmitEmpty, 0, 0},  // fieldPath
+    {1745, 0, 2, kOmitEmpty, 0, 0},  // message
+    {22606, 0, 3, kOmitEmpty, 0, 0},  // messageExpression
+    {22624, 4, 6, kOmitEmpty | kPointer, 0, 0},  // optionalOldSelf
+    {1753, 0, 4, kOmitEmpty | kPointer, 0, 22640},  // reason
+    {828, 0, 1, 0, 0, 0},  // rule
+    {22709, 481, 2, kOmitEmpty | kPointer, 0, 0},  // scale
+    {2067, 480, 1, kOmitEmpty | kPointer, 0, 0},  // status
+    {22812, 0, 3, kOmitEmpty | kPointer, 0, 0},  // labelSelectorPath
+    {22830, 0, 1, 0, 0, 0},  // specReplicasPath
+    {22847, 0, 2, 0, 0, 0},  // statusReplicasPath
+    {22075, 0, 4, kOmitEmpty, 0, 0},  // description
+    {22147, 0, 3, kOmitEmpty, 0, 0},  // format
+    {22914, 0, 6, 0, 0, 0},  // jsonPath
+    {108, 0, 1, 0, 0, 0},  // name
+    {6684, 1, 5, kOmitEmpty, 0, 0},  // priority
+    {55, 0, 2, 0, 0, 0},  // type
+    {22914, 0, 1, 0, 0, 0},  // jsonPath
+    {14402, 0, 1, 0, 0, 22998},  // strategy
+    {23024, 491, 2, kOmitEmpty | kPointer, 0, 0},  // webhook
+    {20867, 490, 2, kOmitEmpty | kPointer, 0, 0},  // clientConfig
+    {23067, 33, 3, 0, 0, 0},  // conversionReviewVersions
+    {21098, 12, 2, kOmitEmpty, 0, 0},  // caBundle
+    {9787, 489, 1, kOmitEmpty | kPointer, 0, 0},  // service
+    {21107, 0, 3, kOmitEmpty | kPointer, 0, 0},  // url
+    {108, 0, 2, 0, 0, 0},  // name
+    {1224, 0, 1, 0, 0, 0},  // namespace
+    {4003, 0, 3, kOmitEmpty | kPointer, 0, 0},  // path
+    {268, 1, 4, kOmitEmpty | kPointer, 0, 0},  // port
+    {23211, 469, 2, 0, 0, 0},  // acceptedNames
+    {2139, 495, 1, 0, 0, 0},  // conditions
+    {23225, 33, 3, 0, 0, 0},  // storedVersions
+    {2201, 2, 3, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1745, 0, 5, kOmitEmpty, 0, 0},  // message
+    {1753, 0, 4, kOmitEmpty, 0, 0},  // reason
+    {2067, 0, 2, 0, 0, 2220},  // status
+    {55, 0, 1, 0, 0, 23291},  // type
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {22075, 0, 4, kOmitEmpty, 0, 0},  // description
+    {23360, 4, 3, kOmitEmpty, 0, 0},  // globalDefault
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {6647, 0, 5, kOmitEmpty | kPointer, 0, 6664},  // preemptionPolicy
+    {2418, 1, 2, 0, 0, 0},  // value
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {23395, 0, 2, 0, 0, 0},  // handler
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {6638, 499, 3, kOmitEmpty | kPointer, 0, 0},  // overhead
+    {23403, 500, 4, kOmitEmpty | kPointer, 0, 0},  // scheduling
+    {23431, 28, 1, kOmitEmpty, 0, 1976},  // podFixed
+    {6622, 201, 1, kOmitEmpty, 0, 0},  // nodeSelector
+    {6949, 218, 2, kOmitEmpty, 0, 0},  // tolerations
+    {1678, 0, 6, kOmitEmpty, 0, 0},  // action
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {23475, 1, 15, kOmitEmpty, 0, 0},  // deprecatedCount
+    {23491, 2, 13, kOmitEmpty, 0, 0},  // deprecatedFirstTimestamp
+    {23516, 2, 14, kOmitEmpty, 0, 0},  // deprecatedLastTimestamp
+    {23540, 23, 12, kOmitEmpty, 0, 0},  // deprecatedSource
+    {1691, 24, 2, 0, 0, 0},  // eventTime
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, 0, 0, 0},  // metadata
+    {23557, 0, 10, kOmitEmpty, 0, 0},  // note
+    {1753, 0, 7, kOmitEmpty, 0, 0},  // reason
+    {23562, 15, 8, kOmitEmpty, 0, 0},  // regarding
+    {1760, 15, 9, kOmitEmpty | kPointer, 0, 0},  // related
+    {23572, 0, 4, kOmitEmpty, 0, 0},  // reportingController
+    {1787, 0, 5, kOmitEmpty, 0, 0},  // reportingInstance
+    {1805, 502, 3, kOmitEmpty | kPointer, 0, 0},  // series
+    {55, 0, 11, kOmitEmpty, 0, 0},  // type
+    {1685, 1, 1, 0, 0, 0},  // count
+    {1874, 24, 2, 0, 0, 0},  // lastObservedTime
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 505, 2, 0, 0, 0},  // spec
+    {2067, 506, 3, kOmitEmpty, 0, 0},  // status
+    {23680, 33, 1, 0, 0, 0},  // audiences
+    {23690, 504, 3, kPointer, 0, 0},  // boundObjectRef
+    {8031, 1, 4, kPointer, 0, 1144},  // expirationSeconds
+    {1017, 0, 2, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 1, kOmitEmpty, 0, 0},  // kind
+    {108, 0, 3, kOmitEmpty, 0, 0},  // name
+    {14, 0, 4, kOmitEmpty, 0, 1275},  // uid
+    {23781, 2, 2, 0, 0, 0},  // expirationTimestamp
+    {23801, 0, 1, 0, 0, 0},  // token
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 508, 2, 0, 0, 0},  // spec
+    {2067, 511, 3, kOmitEmpty, 0, 0},  // status
+    {23680, 33, 2, kOmitEmpty, 0, 0},  // audiences
+    {23801, 0, 1, kOmitEmpty, 0, 0},  // token
+    {23680, 33, 4, kOmitEmpty, 0, 0},  // audiences
+    {23907, 4, 1, kOmitEmpty, 0, 0},  // authenticated
+    {3167, 0, 3, kOmitEmpty, 0, 0},  // error
+    {4196, 510, 2, kOmitEmpty, 0, 0},  // user
+    {23948, 509, 4, kOmitEmpty, 0, 23954},  // extra
+    {23979, 33, 3, kOmitEmpty, 0, 0},  // groups
+    {14, 0, 2, kOmitEmpty, 0, 0},  // uid
+    {23986, 0, 1, kOmitEmpty, 0, 0},  // username
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1910, 519, 2, 0, 0, 0},  // spec
+    {2067, 520, 3, kOmitEmpty, 0, 0},  // status
+    {23948, 509, 5, kOmitEmpty, 0, 23954},  // extra
+    {23979, 33, 4, kOmitEmpty, 0, 0},  // groups
+    {24073, 518, 2, kOmitEmpty | kPointer, 0, 0},  // nonResourceAttributes
+    {24095, 517, 1, kOmitEmpty | kPointer, 0, 0},  // resourceAttributes
+    {14, 0, 6, kOmitEmpty, 0, 0},  // uid
+    {4196, 0, 3, kOmitEmpty, 0, 0},  // user
+    {24150, 515, 8, kOmitEmpty | kPointer, 0, 0},  // fieldSelector
+    {4769, 0, 3, kOmitEmpty, 0, 0},  // group
+    {8086, 516, 9, kOmitEmpty | kPointer, 0, 0},  // labelSelector
+    {108, 0, 7, kOmitEmpty, 0, 0},  // name
+    {1224, 0, 1, kOmitEmpty, 0, 0},  // namespace
+    {7715, 0, 5, kOmitEmpty, 0, 0},  // resource
+    {1433, 0, 6, kOmitEmpty, 0, 0},  // subresource
+    {24164, 0, 2, kOmitEmpty, 0, 0},  // verb
+    {24169, 0, 4, kOmitEmpty, 0, 0},  // version
+    {24218, 0, 1, kOmitEmpty, 0, 0},  // rawSelector
+    {24230, 514, 2, kOmitEmpty, 0, 0},  // requirements
+    {2404, 0, 1, 0, 0, 0},  // key
+    {5517, 0, 2, 0, 0, 24276},  // operator
+    {5550, 33, 3, kOmitEmpty, 0, 0},  // values
+    {24218, 0, 1, kOmitEmpty, 0, 0},  // rawSelector
+    {24230, 97, 2, kOmitEmpty, 0, 0},  // requirements
+    {4003, 0, 1, kOmitEmpty, 0, 0},  // path
+    {24164, 0, 2, kOmitEmpty, 0, 0},  // verb
+    {24424, 4, 1, 0, 0, 0},  // allowed
+    {24432, 4, 4, kOmitEmpty, 0, 0},  // denied
+    {24439, 0, 3, kOmitEmpty, 0, 0},  // evaluationError
+    {1753, 0, 2, kOmitEmpty, 0, 0},  // reason
+    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {24470, 1, 6, kOmitEmpty, 0, 0},  // code
+    {24475, 525, 5, kOmitEmpty | kPointer, 0, 0},  // details
+    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1745, 0, 3, kOmitEmpty, 0, 0},  // message
+    {1059, 522, 1, kOmitEmpty, 0, 0},  // metadata
+    {1753, 0, 4, kOmitEmpty, 0, 24483},  // reason
+    {2067, 0, 2, kOmitEmpty, 0, 0},  // status
+    {24516, 0, 3, kOmitEmpty, 0, 0},  // continue
+    {24525, 1, 4, kOmitEmpty | kPointer, 0, 1144},  // remainingItemCount
+    {1250, 0, 2, kOmitEmpty, 0, 0},  // resourceVersion
+    {1266, 0, 1, kOmitEmpty, 0, 0},  // selfLink
+    {24566, 524, 4, kOmitEmpty, 0, 0},  // causes
+    {4769, 0, 2, kOmitEmpty, 0, 0},  // group
+    {1054, 0, 3, kOmitEmpty, 0, 0},  // kind
+    {108, 0, 1, kOmitEmpty, 0, 0},  // name
+    {24573, 1, 5, kOmitEmpty, 0, 0},  // retryAfterSeconds
+    {14, 0, 6, kOmitEmpty, 0, 1275},  // uid
+    {24611, 0, 3, kOmitEmpty, 0, 0},  // field
+    {1745, 0, 2, kOmitEmpty, 0, 0},  // message
+    {1753, 0, 1, kOmitEmpty, 0, 24617},  // reason
 };
 
 constexpr KindRow kKinds[] = {
@@ -3826,15 +4073,19 @@ constexpr KindRow kKinds[] = {
     {528, 570, 540, 423, true},  // autoscaling/v2 HorizontalPodAutoscaler
     {573, 1, 593, 425, true},  // coordination.k8s.io/v1 Lease
     {599, 1, 616, 436, true},  // discovery.k8s.io/v1 EndpointSlice
-    {630, 1, 645, 441, true},  // storage.k8s.io/v1 StorageClass
-    {658, 1, 687, 451, true},  // admissionregistration.k8s.io/v1 MutatingWebhookConfiguration
-    {658, 1, 716, 454, true},  // admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration
-    {747, 1, 768, 483, false},  // apiextensions.k8s.io/v1 CustomResourceDefinition
-    {798, 1, 816, 484, true},  // scheduling.k8s.io/v1 PriorityClass
-    {830, 1, 28, 486, true},  // events.k8s.io/v1 Event
-    {844, 1, 866, 490, true},  // authentication.k8s.io/v1 TokenRequest
-    {844, 1, 879, 495, false},  // authentication.k8s.io/v1 TokenReview
-    {891, 1, 912, 504, false},  // authorization.k8s.io/v1 SubjectAccessReview
-    {0, 1, 932, 509, true},  // v1 Status
+    {630, 1, 645, 440, true},  // storage.k8s.io/v1 CSIDriver
+    {630, 1, 655, 445, true},  // storage.k8s.io/v1 CSINode
+    {630, 1, 663, 450, true},  // storage.k8s.io/v1 StorageClass
+    {630, 1, 676, 455, true},  // storage.k8s.io/v1 VolumeAttachment
+    {693, 1, 722, 465, true},  // admissionregistration.k8s.io/v1 MutatingWebhookConfiguration
+    {693, 1, 751, 468, true},  // admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration
+    {782, 1, 803, 497, false},  // apiextensions.k8s.io/v1 CustomResourceDefinition
+    {833, 1, 851, 498, true},  // scheduling.k8s.io/v1 PriorityClass
+    {865, 1, 877, 501, true},  // node.k8s.io/v1 RuntimeClass
+    {890, 1, 28, 503, true},  // events.k8s.io/v1 Event
+    {904, 1, 926, 507, true},  // authentication.k8s.io/v1 TokenRequest
+    {904, 1, 939, 512, false},  // authentication.k8s.io/v1 TokenReview
+    {951, 1, 972, 521, false},  // authorization.k8s.io/v1 SubjectAccessReview
+    {0, 1, 992, 526, true},  // v1 Status
 };
 

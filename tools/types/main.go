@@ -28,6 +28,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -52,10 +53,11 @@ var kinds = []runtime.Object{
 	&autoscalingv1.HorizontalPodAutoscaler{}, &autoscalingv1.Scale{}, &autoscalingv2.HorizontalPodAutoscaler{},
 	&coordinationv1.Lease{},
 	&discoveryv1.EndpointSlice{},
-	&storagev1.StorageClass{},
+	&storagev1.CSIDriver{}, &storagev1.CSINode{}, &storagev1.StorageClass{}, &storagev1.VolumeAttachment{},
 	&admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{},
 	&apiextensionsv1.CustomResourceDefinition{},
 	&schedulingv1.PriorityClass{},
+	&nodev1.RuntimeClass{},
 	&eventsv1.Event{},
 	&authenticationv1.TokenRequest{}, &authenticationv1.TokenReview{},
 	&authorizationv1.SubjectAccessReview{},
@@ -98,6 +100,7 @@ type (
 		number   int
 		flags    []string
 		mergeKey string
+		goName   string // of its type, where that is not the usual one for its form
 	}
 	structRow struct {
 		name   string
@@ -232,12 +235,37 @@ func (t *table) structOf(goType reflect.Type, schema schemaType) int {
 				}
 			}
 			row.mergeKey = field.Tag.Get("patchMergeKey")
+			row.goName = goName(field.Type)
 			fields = append(fields, row)
 		}
 	}
 	slices.SortStableFunc(fields, func(a, b fieldRow) int { return strings.Compare(a.name, b.name) })
 	t.structs[at].fields = fields
 	return at
+}
+
+// What a decoder's message calls a type ("int64", "v1.RestartPolicy", "[]v1.Capability"), or nothing
+// where that follows from its form: string, int32, bool, structs, and lists and maps of those.
+func goName(goType reflect.Type) string {
+	for goType.Kind() == reflect.Pointer {
+		goType = goType.Elem()
+	}
+	if _, is := special[goType]; is {
+		return ""
+	}
+	usual := goType.Name() == "" || goType.PkgPath() == ""
+	switch goType.Kind() {
+	case reflect.Struct, reflect.Float64:
+		return ""
+	case reflect.Int64:
+		usual = false
+	case reflect.Slice, reflect.Map:
+		usual = usual && goName(goType.Elem()) == ""
+	}
+	if usual {
+		return ""
+	}
+	return goType.String()
 }
 
 // "core/v1 PodSpec", "meta/v1 ObjectMeta".
@@ -324,8 +352,8 @@ func (t *table) write(out *bufio.Writer, s *runtime.Scheme) {
 		structRows = append(structRows, fmt.Sprintf("{%d, %d, %d},  // %s", t.name(row.name), len(fieldRows), len(row.fields), row.name))
 		for _, field := range row.fields {
 			flags := cmp.Or(strings.Join(field.flags, " | "), "0")
-			fieldRows = append(fieldRows, fmt.Sprintf("{%d, %d, %d, %s, %d},  // %s", t.name(field.name), field.typ, field.number, flags,
-				t.name(field.mergeKey), cmp.Or(field.name, "(inline)")))
+			fieldRows = append(fieldRows, fmt.Sprintf("{%d, %d, %d, %s, %d, %d},  // %s", t.name(field.name), field.typ, field.number, flags,
+				t.name(field.mergeKey), t.name(field.goName), cmp.Or(field.name, "(inline)")))
 		}
 	}
 	fmt.Fprintf(out, "// Private to kube: the rows of types.cc, which alone includes this, inside of its namespace.\n")
