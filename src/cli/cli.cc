@@ -26,6 +26,7 @@ int run(std::vector<std::string> arguments, const Surroundings& surroundings) {
   addVersion(app, surroundings, exit_code);
   addGet(app, surroundings, exit_code);
   addOperator(app, surroundings, exit_code);
+  addHub(app, surroundings, exit_code);
   addManifests(app, surroundings, exit_code);
   addValidate(app, surroundings, exit_code);
   addPlan(app, surroundings, exit_code);

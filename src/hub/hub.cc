@@ -5,6 +5,7 @@
 
 #include "base/format.h"
 #include "base/strings.h"
+#include "hub/builtin_kind.h"
 #include "hub/discovery.h"
 #include "hub/render.h"
 #include "json/parse.h"
@@ -92,9 +93,21 @@ Hub::Hub(Scheduler& scheduler, Random& random, HubOptions options)
           },
           [this](const Change& change) { told(change); }, options_.history),
       registry_(objects_, kinds_, scheduler.clock(), random),
-      watches_(scheduler, options_.watches) {}
+      watches_(scheduler, options_.watches),
+      collector_(scheduler, objects_, kinds_, registry_) {
+  for (KindRef& kind : servedBuiltIns()) kinds_.add(std::move(kind));
+}
 
 Hub::~Hub() = default;
+
+void Hub::furnish() {
+  KindRef namespaces = kinds_.find("", "v1", "namespaces");
+  for (std::string_view name : {"default", "kube-system", "kube-public", "kube-node-lease"}) {
+    if (objects_.find("namespaces", {"", std::string(name)})) continue;
+    auto draft = registry_.create(namespaces, "", name, json::Object{}, {.manager = "cadre-hub"});
+    if (draft) (void)static_cast<bool>(registry_.finish(*std::move(draft)));
+  }
+}
 
 void Hub::handle(std::shared_ptr<net::ServerRequest> request) {
   auto call = std::make_shared<Call>();
@@ -618,6 +631,9 @@ void Hub::removeAll(const CallRef& call) {
 
 // ---- What happens
 
-void Hub::told(const Change& change) { watches_.told(change); }
+void Hub::told(const Change& change) {
+  watches_.told(change);
+  collector_.told(change);
+}
 
 }  // namespace cadre::hub

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/random.h"
+#include "hub/collector.h"
 #include "hub/kind.h"
 #include "hub/objects.h"
 #include "hub/registry.h"
@@ -74,6 +75,7 @@ class Hub {
   Objects objects_;
   Registry registry_;
   Watches watches_;
+  Collector collector_;
 };
 
 }  // namespace cadre::hub

@@ -32,11 +32,10 @@ class Kind {
   bool has_status = false, has_scale = false;
   std::vector<std::string> other_subresources = {};
 
-  // What a body says that this kind does not have, in the words of strict field validation; then it
-  // is dropped, where the kind drops such fields.
+  // Where a body has what this kind has not: "spec.colour". And the object without it.
   virtual std::vector<std::string> unknownFields(const json::Value& object) const = 0;
   virtual json::Value pruned(json::Value object) const = 0;
-  // What cannot be read as this kind at all, in words.
+  // Why it cannot be read as this kind at all: the words of a 400.
   virtual std::optional<std::string> undecodable(const json::Value& object) const = 0;
   virtual void setDefaults(json::Value& object) const = 0;
   // `old`: what it was before, null when it is new. `status`: it is a write to the status.

@@ -113,8 +113,9 @@ std::optional<Failure> Registry::checkNamespace(const Kind& kind,
 // Fields that the kind does not have go, with the words that were asked for.
 std::optional<Failure> Registry::checkFields(const Kind& kind, json::Value& object, Draft& draft,
                                              bool patched) const {
-  if (auto why = kind.undecodable(object)) return badRequest(cannotBeHandled(object, kind, *why));
+  if (auto why = kind.undecodable(object)) return badRequest(*why);
   std::vector<std::string> unknown = kind.unknownFields(object);
+  for (std::string& field : unknown) field = format("unknown field \"{}\"", field);
   if (!unknown.empty()) {
     if (draft.writing.validation == FieldValidation::Strict) {
       std::string why = "strict decoding error: " + join(unknown, ", ");

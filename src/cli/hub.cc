@@ -1,0 +1,156 @@
+#include "hub/hub.h"
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "base/format.h"
+#include "base/strings.h"
+#include "cli/commands.h"
+#include "json/yaml.h"
+#include "net/http_server.h"
+#include "net/tls.h"
+
+namespace cadre::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxBody = 5u << 20;  // more than an object may have: the hub says so itself
+
+struct HubFlags {
+  std::string data;
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 0;
+};
+
+Error ioError(const fs::path& path, std::string_view what, const std::error_code& code) {
+  return {.code = Code::Unavailable,
+          .message = format("{} {}: {}; choose another folder with --data", what, path.string(),
+                            code.message())};
+}
+
+Result<std::string> readFile(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  if (!file.good() && !file.eof())
+    return Error{.code = Code::NotFound, .message = "cannot read " + path.string()};
+  return text;
+}
+
+// For its owner alone.
+Result<> writeFile(const fs::path& path, std::string_view text) {
+  fs::path part = path.string() + ".part";
+  {
+    std::ofstream file(part, std::ios::binary | std::ios::trunc);
+    std::error_code ignored;
+    fs::permissions(part, fs::perms::owner_read | fs::perms::owner_write, ignored);
+    file << text;
+    if (!file.flush())
+      return ioError(path, "cannot write", std::make_error_code(static_cast<std::errc>(errno)));
+  }
+  std::error_code code;
+  fs::rename(part, path, code);
+  if (code) return ioError(path, "cannot write", code);
+  return {};
+}
+
+// A certificate and its key in two files; made when they are not there.
+Result<net::CertificateAndKey> keep(const fs::path& folder, const std::string& name,
+                                    const net::CertificateRequest& request,
+                                    const net::CertificateAndKey* issuer) {
+  fs::path certificate = folder / (name + ".crt"), key = folder / (name + ".key");
+  if (fs::exists(certificate) && fs::exists(key)) {
+    CADRE_LET(std::string one, readFile(certificate));
+    CADRE_LET(std::string two, readFile(key));
+    auto facts = net::readCertificate(one);
+    Time now = SystemClock().now();
+    bool signs = !issuer || net::isSignedBy(one, issuer->certificate);
+    if (facts && signs && facts->not_after > now + 24h) return net::CertificateAndKey{one, two};
+  }
+  CADRE_LET(net::CertificateAndKey made, net::makeCertificate(request, issuer));
+  CADRE_TRY(writeFile(key, made.key));
+  CADRE_TRY(writeFile(certificate, made.certificate));
+  return made;
+}
+
+json::Value kubeconfig(std::string_view server, const net::CertificateAndKey& authority,
+                       const net::CertificateAndKey& admin) {
+  return json::Object{
+      {"apiVersion", "v1"},
+      {"kind", "Config"},
+      {"clusters",
+       json::Array{json::Object{{"name", "cadre"},
+                                {"cluster", json::Object{{"server", server},
+                                                         {"certificate-authority-data",
+                                                          base64Encode(authority.certificate)}}}}}},
+      {"users",
+       json::Array{json::Object{
+           {"name", "cadre"},
+           {"user", json::Object{{"client-certificate-data", base64Encode(admin.certificate)},
+                                 {"client-key-data", base64Encode(admin.key)}}}}}},
+      {"contexts",
+       json::Array{json::Object{
+           {"name", "cadre"}, {"context", json::Object{{"cluster", "cadre"}, {"user", "cadre"}}}}}},
+      {"current-context", "cadre"}};
+}
+
+Result<int> runHub(const HubFlags& flags, const Surroundings& surroundings) {
+  fs::path data = flags.data;
+  std::error_code code;
+  fs::create_directories(data, code);
+  if (code) return ioError(data, "cannot make the folder", code);
+  fs::permissions(data, fs::perms::owner_all, code);
+
+  CADRE_LET(
+      auto authority,
+      keep(data, "ca", {.common_name = "cadre-hub", .authority = true, .days = 3650}, nullptr));
+  CADRE_LET(auto serving, keep(data, "server",
+                               {.common_name = "cadre-hub",
+                                .names = {flags.address, "127.0.0.1", "localhost", "kubernetes",
+                                          "kubernetes.default", "kubernetes.default.svc"}},
+                               &authority));
+  CADRE_LET(
+      auto admin,
+      keep(data, "admin", {.common_name = "admin", .organization = "system:masters"}, &authority));
+
+  net::Loop loop;
+  Random random = Random::fromSystem();
+  hub::Hub hub(loop, random, {});
+  hub.furnish();
+  net::HttpServerOptions options{.address = flags.address,
+                                 .port = flags.port,
+                                 .tls = net::TlsServerOptions{.certificate = serving.certificate,
+                                                              .key = serving.key,
+                                                              .client_ca = authority.certificate},
+                                 .max_body_bytes = kMaxBody};
+  CADRE_LET(auto server, net::HttpServer::listen(loop, std::move(options), [&](auto request) {
+              hub.handle(std::move(request));
+            }));
+  std::string url = format("https://{}", net::authority(flags.address, server->port()));
+  fs::path config = data / "kubeconfig";
+  CADRE_TRY(writeFile(config, json::writeYaml(kubeconfig(url, authority, admin))));
+  surroundings.out(format("{}\n", config.string()));
+  Pending signals = net::onSignals(loop, {SIGINT, SIGTERM}, [&](int) { loop.stop(); });
+  loop.run();
+  return 0;
+}
+
+}  // namespace
+
+void addHub(CLI::App& app, const Surroundings& surroundings, int& exit_code) {
+  auto flags = std::make_shared<HubFlags>();
+  auto* command =
+      app.add_subcommand("hub", "Serve a Kubernetes API on this machine, without a cluster");
+  command->add_option("--data", flags->data, "Folder for its objects, keys and kubeconfig")
+      ->required();
+  command->add_option("--address", flags->address, "Where to listen")->capture_default_str();
+  command->add_option("--port", flags->port, "0: any free one")->capture_default_str();
+  command->callback([flags, &surroundings, &exit_code] {
+    auto ran = runHub(*flags, surroundings);
+    exit_code = ran ? *ran : fail(surroundings, ran.error().text());
+  });
+}
+
+}  // namespace cadre::cli
