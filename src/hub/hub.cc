@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "hub/builtin_kind.h"
 #include "hub/discovery.h"
+#include "hub/openapi.h"
 #include "hub/render.h"
 #include "json/parse.h"
 #include "json/write.h"
@@ -222,6 +223,7 @@ void Hub::servePath(const CallRef& call) {
                                {"goVersion", "none"},
                                {"compiler", "g++"},
                                {"platform", "linux/amd64"}});
+  if (first == "openapi" && path.size() > 1 && path[1] == "v3") return serveOpenApi(call);
   if (first == "api" || first == "apis") {
     std::string accept = lower(call->request->headers.get("accept"));
     bool all = accept.find("as=apigroupdiscoverylist") != std::string::npos &&
@@ -247,6 +249,22 @@ void Hub::servePath(const CallRef& call) {
           return answer(call, 200, resourceList(group, version));
     }
   }
+  answer(call, 404, "text/plain; charset=utf-8", "404 page not found\n");
+}
+
+// Documents are large and asked for rarely: made when they are wanted.
+void Hub::serveOpenApi(const CallRef& call) {
+  const std::vector<std::string>& path = call->asked.segments;
+  std::string wanted = join({path.begin() + 2, path.end()}, "/");
+  json::Object index;
+  for (const Kinds::Group& group : kinds_.groups())
+    for (const Kinds::Version& version : group.versions) {
+      std::string name = openApiName(group, version);
+      if (wanted == name) return answer(call, 200, openApi(group, version));
+      index.set(name, json::Object{{"serverRelativeURL",
+                                    format("/openapi/v3/{}?hash={}", name, kinds_.edition())}});
+    }
+  if (wanted.empty()) return answer(call, 200, json::Object{{"paths", std::move(index)}});
   answer(call, 404, "text/plain; charset=utf-8", "404 page not found\n");
 }
 
@@ -426,7 +444,7 @@ void Hub::watch(const CallRef& call) {
 
 // ---- Writing
 
-Outcome<json::Value> Hub::parseBody(Call& call) const {
+Outcome<json::Value> Hub::parseBody(const Call& call, Writing& writing) const {
   std::string type = lower(trim(cut(call.request->headers.get("content-type"), ";").first));
   const std::string& body = call.request->body;
   bool yaml = type == kYaml || type == "application/apply-patch+yaml";
@@ -443,15 +461,15 @@ Outcome<json::Value> Hub::parseBody(Call& call) const {
           documents ? "it is not one YAML document" : documents.error().text()));
     return (*documents)[0].value;
   }
-  auto value = json::parse(body);
+  std::vector<std::string> twice;
+  auto value = json::parse(body, {.duplicates = &twice});
   if (!value)
     return badRequest(
         format("the object provided is unrecognized (must be of type {}): couldn't "
                "get version/kind; json parse error: {}",
                call.kind->resource.kind, value.error().text()));
-  auto strict = json::parse(body, {.duplicate_keys = json::DuplicateKeys::Refuse});
-  if (!strict && strict.error().code == Code::InvalidArgument)
-    call.warnings.push_back(strict.error().text());
+  for (const std::string& field : twice)
+    writing.duplicates.push_back(format("duplicate field \"{}\"", field));
   return *std::move(value);
 }
 
@@ -490,7 +508,7 @@ std::optional<Failure> Hub::parseWriting(Call& call, std::string_view options,
 void Hub::create(const CallRef& call) {
   Writing writing;
   if (auto failure = parseWriting(*call, "CreateOptions", writing)) return refuse(call, *failure);
-  auto object = parseBody(*call);
+  auto object = parseBody(*call, writing);
   if (!object) return refuse(call, object.failure());
   if (auto failure = checkKind(*call, *object)) return refuse(call, *failure);
   write(call, registry_.create(call->kind, call->asked.ns, "", *std::move(object), writing));
@@ -527,7 +545,7 @@ std::optional<Failure> Hub::checkKind(const Call& call, json::Value& object) con
 void Hub::update(const CallRef& call) {
   Writing writing;
   if (auto failure = parseWriting(*call, "UpdateOptions", writing)) return refuse(call, *failure);
-  auto object = parseBody(*call);
+  auto object = parseBody(*call, writing);
   if (!object) return refuse(call, object.failure());
   if (auto failure = checkKind(*call, *object)) return refuse(call, *failure);
   write(call, registry_.update(call->kind, call->key(), *std::move(object), writing));
@@ -547,7 +565,7 @@ void Hub::patch(const CallRef& call) {
     return refuse(call,
                   unsupportedMediaType("application/json-patch+json, application/merge-patch+json, "
                                        "application/apply-patch+yaml"));
-  auto body = parseBody(*call);
+  auto body = parseBody(*call, writing);
   if (!body) return refuse(call, body.failure());
   write(call, registry_.patch(call->kind, call->key(), *patch, *body, writing));
 }
@@ -568,7 +586,8 @@ void Hub::finish(const CallRef& call, Outcome<Written> written) {
 Outcome<Deleting> Hub::parseDeleting(Call& call) const {
   json::Value options = json::Object{};
   if (!call.request->body.empty()) {
-    auto body = parseBody(call);
+    Writing writing;
+    auto body = parseBody(call, writing);
     if (!body) return body.failure();
     if (!body->isObject()) return badRequest("DeleteOptions must be an object");
     options = *std::move(body);

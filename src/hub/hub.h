@@ -44,6 +44,7 @@ class Hub {
 
   void serve(const CallRef& call);
   void servePath(const CallRef& call);
+  void serveOpenApi(const CallRef& call);
   void get(const CallRef& call);
   void list(const CallRef& call);
   void watch(const CallRef& call);
@@ -56,7 +57,8 @@ class Hub {
   std::optional<Failure> parseSelection(Call& call, Selection& selection) const;
   std::optional<Failure> parseWriting(Call& call, std::string_view options, Writing& writing) const;
   Outcome<Deleting> parseDeleting(Call& call) const;
-  Outcome<json::Value> parseBody(Call& call) const;
+  // Fields that stand in it twice are told in `writing`.
+  Outcome<json::Value> parseBody(const Call& call, Writing& writing) const;
   std::optional<Failure> checkKind(const Call& call, json::Value& object) const;
   void write(const CallRef& call, Outcome<Draft> draft);
   void finish(const CallRef& call, Outcome<Written> written);

@@ -116,6 +116,7 @@ std::optional<Failure> Registry::checkFields(const Kind& kind, json::Value& obje
   if (auto why = kind.undecodable(object)) return badRequest(*why);
   std::vector<std::string> unknown = kind.unknownFields(object);
   for (std::string& field : unknown) field = format("unknown field \"{}\"", field);
+  unknown.insert(unknown.end(), draft.writing.duplicates.begin(), draft.writing.duplicates.end());
   if (!unknown.empty()) {
     if (draft.writing.validation == FieldValidation::Strict) {
       std::string why = "strict decoding error: " + join(unknown, ", ");

@@ -21,6 +21,7 @@ struct Writing {
   bool dry_run = false;
   bool force = false;  // of an apply
   FieldValidation validation = FieldValidation::Warn;
+  std::vector<std::string> duplicates = {};  // fields that the body has twice, in words
 };
 
 struct Deleting {

@@ -175,6 +175,7 @@ class Builder {
 
  private:
   static constexpr std::size_t kKeptCapacity = 4096;  // entries; more is given back
+  static constexpr std::size_t kMaxDuplicates = 100;
 
   enum class Kind { Object, Array, Items };
   struct Frame {
@@ -257,6 +258,8 @@ class Builder {
         if (i + 1 < order_.size() && order_[i]->first == order_[i + 1]->first) {
           duplicate_key_ = order_[i]->first;
           if (options_.duplicate_keys == DuplicateKeys::Refuse) return false;
+          if (options_.duplicates && options_.duplicates->size() < kMaxDuplicates)
+            options_.duplicates->push_back(pathOf(start, duplicate_key_));
           continue;
         }
         members.push_back(std::move(*order_[i]));
@@ -264,6 +267,25 @@ class Builder {
     }
     members_.erase(first, members_.end());
     return true;
+  }
+
+  // "spec.containers[0].name": a member of the object that ends, whose members begin there.
+  std::string pathOf(std::size_t start, const std::string& key) const {
+    std::string path;
+    for (std::size_t i = 0; i < frames_.size(); ++i) {
+      if (frames_[i].kind == Kind::Object) {
+        std::size_t inner = start;
+        for (std::size_t j = frames_.size(); j-- > i + 1;)
+          if (frames_[j].kind == Kind::Object) inner = frames_[j].start;
+        path += (path.empty() ? "" : ".") + members_[inner - 1].first;
+      } else {
+        std::size_t end = elements_.size();
+        for (std::size_t j = frames_.size(); j-- > i + 1;)
+          if (frames_[j].kind != Kind::Object) end = frames_[j].start;
+        path += "[" + std::to_string(end - frames_[i].start) + "]";
+      }
+    }
+    return path + (path.empty() ? "" : ".") + key;
   }
 
   // The key under which the container of that frame is a member; only for a frame whose parent is

@@ -22,6 +22,8 @@ struct ParseOptions {
   // items of a list, without building it: a large share of each object that few readers need.
   bool drop_managed_fields = false;
   DuplicateKeys duplicate_keys = DuplicateKeys::LastWins;
+  // Told of those that are not refused: "spec.containers[0].name". The first hundred.
+  std::vector<std::string>* duplicates = nullptr;
 };
 
 // The value of a JSON text (RFC 8259, valid UTF-8, nothing after the document but blank space).
