@@ -560,14 +560,24 @@ void Hub::patch(const CallRef& call) {
   if (type == "application/merge-patch+json") patch = PatchType::Merge;
   if (type == "application/strategic-merge-patch+json" && call->kind->type())
     patch = PatchType::Strategic;
-  if (type == "application/apply-patch+yaml") patch = PatchType::Apply;
-  if (!patch)
+  bool apply = type == "application/apply-patch+yaml";
+  if (!patch && !apply)
     return refuse(call,
                   unsupportedMediaType("application/json-patch+json, application/merge-patch+json, "
                                        "application/apply-patch+yaml"));
+  if (!apply && !call->option("force").empty())
+    return refuse(
+        call, wrongOptions("PatchOptions", {wrong("force", kube::Fault::Forbidden,
+                                                  "Forbidden: may not be specified for non-apply "
+                                                  "patch")}));
   auto body = parseBody(*call, writing);
   if (!body) return refuse(call, body.failure());
-  write(call, registry_.patch(call->kind, call->key(), *patch, *body, writing));
+  if (!apply) return write(call, registry_.patch(call->kind, call->key(), *patch, *body, writing));
+  if (call->option("fieldManager").empty())
+    return refuse(
+        call, wrongOptions("PatchOptions", {wrong("fieldManager", kube::Fault::Required,
+                                                  "Required value: is required for apply patch")}));
+  write(call, registry_.apply(call->kind, call->key(), *std::move(body), writing));
 }
 
 void Hub::write(const CallRef& call, Outcome<Draft> draft) {

@@ -8,6 +8,7 @@
 
 #include "json/value.h"
 #include "kube/meta.h"
+#include "kube/shape.h"
 #include "kube/types.h"
 #include "kube/validate.h"
 
@@ -44,9 +45,14 @@ class Kind {
   // Whether a change makes a new generation.
   virtual bool isNewGeneration(const json::Value& before, const json::Value& after) const = 0;
   virtual bool hasGeneration() const = 0;
-  // For strategic merge and for apply. None: it is a custom one.
+  // For strategic merge. None: it is a custom one.
   virtual kube::Type type() const { return {}; }
   virtual const json::Value* schema() const { return nullptr; }  // OpenAPI, of a custom one
+  // For apply, and for who owns what.
+  kube::Shape shape() const {
+    if (type()) return type();
+    return schema() ? kube::Shape::ofResource(*schema()) : kube::Shape();
+  }
   // Fields beyond the metadata that may be selected by.
   virtual bool selectable(std::string_view path) const = 0;
 

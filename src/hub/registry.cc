@@ -237,10 +237,8 @@ Outcome<json::Value> Registry::patched(const Kind& kind, const json::Value& curr
       if (!result) return badRequest(result.error().text());
       return *std::move(result);
     }
-    case PatchType::Apply:
-      break;
   }
-  return internal("an apply is no patch of this kind");
+  return internal("unknown patch");
 }
 
 Outcome<Draft> Registry::patch(KindRef kind, const kube::ObjectKey& key, PatchType type,
@@ -312,8 +310,89 @@ Outcome<Draft> Registry::replace(KindRef kind, State before, json::Value object,
                .applied = applied};
 }
 
-// Who set which field.
-void Registry::settleFields(Draft&, const json::Value&) const {}
+kube::Writer Registry::writerOf(const Kind& kind, const Writing& writing) const {
+  kube::Writer writer{.manager = writing.manager,
+                      .api_version = kind.resource.apiVersion(),
+                      .subresource = writing.subresource,
+                      .now = clock_.now()};
+  if (kind.has_status) writer.reset = kube::resetFields(kind.resource.gvk(), writing.subresource);
+  return writer;
+}
+
+Outcome<Draft> Registry::apply(KindRef kind, const kube::ObjectKey& key, json::Value config,
+                               Writing writing) {
+  State before = objects_.find(kind->storage, key);
+  if (writing.subresource == "scale")
+    return Failure{415, "UnsupportedMediaType", "a scale is not applied: patch it"};
+  const kube::Resource& resource = kind->resource;
+  auto gvk = kube::GroupVersionKind::of(config);
+  if (!gvk || *gvk != resource.gvk())
+    return badRequest(
+        gvk ? format("invalid object type: {}/{}, Kind={}", gvk->group, gvk->version, gvk->kind)
+            : "invalid object type: /, Kind=");
+  json::Value& metadata = config.make("metadata");
+  std::string uid(kube::uid(config)), version(kube::resourceVersion(config));
+  if (kube::name(config).empty()) metadata.make("name") = key.name;
+  if (kube::name(config) != key.name)
+    return badRequest(format("the name of the object ({}) does not match the name on the URL ({})",
+                             kube::name(config), key.name));
+  if (!before && !uid.empty())
+    return conflict(resource, key.name,
+                    format("uid mismatch: the provided object specified uid {}, and no existing "
+                           "object was found",
+                           uid));
+  if (!before && !writing.subresource.empty()) return notFound(resource, key.name);
+  json::Value live;
+  if (before) {
+    live = before->value();
+    dress(live, *kind);
+    if (!version.empty() && version != kube::resourceVersion(live))
+      return conflict(resource, key.name,
+                      "the object has been modified; please apply your changes to the latest "
+                      "version and try again");
+    if (!uid.empty() && uid != kube::uid(live))
+      return invalid(resource, key.name,
+                     {{.path = "metadata.uid",
+                       .fault = kube::Fault::Invalid,
+                       .message = format("Invalid value: \"{}\": field is immutable", uid)}});
+  }
+  auto merged = kube::apply(kind->shape(), live, std::move(config), writerOf(*kind, writing),
+                            writing.force ? kube::Force::Yes : kube::Force::No);
+  if (!merged) {
+    const Error& error = merged.error();
+    if (error.code == Code::InvalidArgument) return badRequest(error.message);
+    Failure failure{error.code == Code::Conflict ? 409 : 500,
+                    error.code == Code::Conflict ? "Conflict" : "", error.message};
+    json::Array causes;
+    for (const Detail& cause : error.details)
+      causes.push_back(json::Object{
+          {"reason", cause.reason}, {"message", cause.message}, {"field", cause.field}});
+    if (!causes.empty()) failure.details.set("causes", std::move(causes));
+    return failure;
+  }
+  json::Value fields = (*merged)["metadata"]["managedFields"];
+  if (!before) {
+    (*merged).make("metadata").makeObject().erase("resourceVersion");
+    auto draft = create(std::move(kind), key.ns, key.name, *std::move(merged), std::move(writing));
+    if (draft) {
+      set(draft->object.make("metadata"), "managedFields", fields);
+      draft->applied = true;
+    }
+    return draft;
+  }
+  Draft checked{.writing = writing};
+  if (auto failure = checkFields(*kind, *merged, checked, true)) return *std::move(failure);
+  auto draft = replace(std::move(kind), before, *std::move(merged), std::move(writing), true);
+  if (draft) draft->warnings = std::move(checked.warnings);
+  return draft;
+}
+
+// Who set which field. What an apply did not settle, such as defaults, belongs to nobody.
+void Registry::settleFields(Draft& draft, const json::Value& before) const {
+  if (draft.applied) return;
+  draft.object = kube::update(draft.kind->shape(), before, std::move(draft.object),
+                              writerOf(*draft.kind, draft.writing));
+}
 
 Outcome<Written> Registry::finish(Draft draft) {
   const Kind& kind = *draft.kind;
@@ -342,13 +421,14 @@ Outcome<Written> Registry::finish(Draft draft) {
   if (!errors.empty()) return invalid(kind.resource, draft.key.name, errors);
   if (!draft.before) {
     if (auto failure = checkNamespace(kind, draft.key)) return *std::move(failure);
-    if (!draft.applied) settleFields(draft, old);
+    settleFields(draft, old);
     if (draft.writing.dry_run) return Written{.object = std::move(draft.object), .created = true};
     State state = objects_.put(kind.storage, draft.object);
     draft.object.make("metadata").make("resourceVersion") = format("{}", state->revision);
     return Written{.object = std::move(draft.object), .created = true};
   }
-  if (!draft.applied) settleFields(draft, old);
+  settleFields(draft, old);
+  draft.object = kube::withoutNewTimes(old, std::move(draft.object));
   if (draft.object == old) return Written{.object = std::move(old), .changed = false};
   if (kube::isDeleting(old) && !isHeld(kind, draft.object)) {
     if (!draft.writing.dry_run) objects_.remove(kind.storage, draft.key);

@@ -8,11 +8,12 @@
 #include "hub/failure.h"
 #include "hub/kind.h"
 #include "hub/objects.h"
+#include "kube/apply.h"
 
 namespace cadre::hub {
 
 enum class FieldValidation { Ignore, Warn, Strict };
-enum class PatchType { Json, Merge, Strategic, Apply };
+enum class PatchType { Json, Merge, Strategic };
 
 // How a write is meant.
 struct Writing {
@@ -65,6 +66,9 @@ class Registry {
                         Writing writing);
   Outcome<Draft> patch(KindRef kind, const kube::ObjectKey& key, PatchType type,
                        const json::Value& patch, Writing writing);
+  // Server-side apply, which may also create.
+  Outcome<Draft> apply(KindRef kind, const kube::ObjectKey& key, json::Value config,
+                       Writing writing);
   // What admission left of it is validated and written.
   Outcome<Written> finish(Draft draft);
 
@@ -81,6 +85,7 @@ class Registry {
                                const json::Value& patch) const;
   Outcome<Draft> replace(KindRef kind, State before, json::Value object, Writing writing,
                          bool applied);
+  kube::Writer writerOf(const Kind& kind, const Writing& writing) const;
   void settleFields(Draft& draft, const json::Value& before) const;
   std::string newUid();
   std::string newName(const std::string& prefix);
