@@ -362,7 +362,7 @@ Outcome<Draft> Registry::apply(KindRef kind, const kube::ObjectKey& key, json::V
     const Error& error = merged.error();
     if (error.code == Code::InvalidArgument) return badRequest(error.message);
     Failure failure{error.code == Code::Conflict ? 409 : 500,
-                    error.code == Code::Conflict ? "Conflict" : "", error.message};
+                    error.code == Code::Conflict ? "Conflict" : "", error.text()};
     json::Array causes;
     for (const Detail& cause : error.details)
       causes.push_back(json::Object{
