@@ -11,6 +11,7 @@
 #include "json/yaml.h"
 #include "net/http_server.h"
 #include "net/tls.h"
+#include "store/log.h"
 
 namespace cadre::cli {
 namespace {
@@ -23,7 +24,10 @@ struct HubFlags {
   std::string data;
   std::string address = "127.0.0.1";
   std::uint16_t port = 0;
+  bool fast = false;
 };
+
+constexpr Duration kCompactionInterval = 60s;
 
 Error ioError(const fs::path& path, std::string_view what, const std::error_code& code) {
   return {.code = Code::Unavailable,
@@ -96,6 +100,39 @@ json::Value kubeconfig(std::string_view server, const net::CertificateAndKey& au
       {"current-context", "cadre"}};
 }
 
+// What was there, and what happened lately, so that watches go on where they were.
+Result<> recover(const store::Log& log, hub::Objects& objects) {
+  CADRE_TRY(log.load(
+      [&](const store::Change& change) { return objects.load(change.key, *change.value); }));
+  CADRE_TRY(log.since(log.compacted(), [&](const store::Event& event) {
+    return objects.recall(event.revision, event.key, event.before, event.value);
+  }));
+  objects.loaded(log.last(), log.compacted());
+  return {};
+}
+
+// The log need not know more of the past than the hub does.
+class Compaction {
+ public:
+  Compaction(Scheduler& scheduler, store::Log& log, hub::Objects& objects)
+      : scheduler_(scheduler), log_(log), objects_(objects) {
+    next(kCompactionInterval);
+  }
+
+ private:
+  void next(Duration after) {
+    pending_ = scheduler_.after(after, [this] {
+      auto done = log_.compact(objects_.forgotten());
+      next(done && !*done ? Duration(10ms) : kCompactionInterval);
+    });
+  }
+
+  Scheduler& scheduler_;
+  store::Log& log_;
+  hub::Objects& objects_;
+  Pending pending_;
+};
+
 Result<int> runHub(const HubFlags& flags, const Surroundings& surroundings) {
   fs::path data = flags.data;
   std::error_code code;
@@ -115,10 +152,19 @@ Result<int> runHub(const HubFlags& flags, const Surroundings& surroundings) {
       auto admin,
       keep(data, "admin", {.common_name = "admin", .organization = "system:masters"}, &authority));
 
+  CADRE_LET(store::Log log, store::Log::open(data / "hub.db", {.durable = !flags.fast}));
   net::Loop loop;
   Random random = Random::fromSystem();
-  hub::Hub hub(loop, random, {});
+  hub::Hub hub(loop, random, {.keep = [&](const std::vector<hub::Line>& lines) -> Result<> {
+                 std::vector<store::Change> changes;
+                 changes.reserve(lines.size());
+                 for (const hub::Line& line : lines)
+                   changes.push_back({line.revision, line.key, line.value});
+                 return log.append(changes);
+               }});
+  CADRE_TRY(recover(log, hub.objects()));
   hub.furnish();
+  Compaction compaction(loop, log, hub.objects());
   net::HttpServerOptions options{.address = flags.address,
                                  .port = flags.port,
                                  .tls = net::TlsServerOptions{.certificate = serving.certificate,
@@ -147,6 +193,8 @@ void addHub(CLI::App& app, const Surroundings& surroundings, int& exit_code) {
       ->required();
   command->add_option("--address", flags->address, "Where to listen")->capture_default_str();
   command->add_option("--port", flags->port, "0: any free one")->capture_default_str();
+  command->add_flag("--fast", flags->fast,
+                    "Answer before the disk has it: a power cut may take the last seconds");
   command->callback([flags, &surroundings, &exit_code] {
     auto ran = runHub(*flags, surroundings);
     exit_code = ran ? *ran : fail(surroundings, ran.error().text());

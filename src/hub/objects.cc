@@ -6,6 +6,7 @@
 #include "base/strings.h"
 #include "json/parse.h"
 #include "json/write.h"
+#include "kube/names.h"
 
 namespace cadre::hub {
 namespace {
@@ -28,6 +29,36 @@ State store(json::Value object, std::int64_t revision) {
                 .text = json::write(object),
                 .labels = kube::labels(object)};
   return std::make_shared<const Stored>(std::move(stored));
+}
+
+struct Name {
+  std::string resource;
+  kube::ObjectKey key;
+};
+
+Error damaged(std::string_view key, std::string_view what) {
+  return {.code = Code::DataLoss,
+          .message = format("the log has something that was not written by a hub: {}: {}",
+                            kube::inQuotes(key), what)};
+}
+
+Result<Name> parseKey(std::string_view key) {
+  auto [resource, rest] = cut(key, " ");
+  std::size_t slash = rest.find('/');
+  if (resource.empty() || slash == std::string_view::npos)
+    return damaged(key, "this is no name of an object");
+  return Name{std::string(resource),
+              {std::string(rest.substr(0, slash)), std::string(rest.substr(slash + 1))}};
+}
+
+Result<State> parseState(const Name& name, std::string_view text) {
+  auto object = json::parse(text);
+  if (!object) return damaged(name.key.text(), object.error().text());
+  Stored stored{.key = name.key,
+                .revision = parseInt(kube::resourceVersion(*object)).value_or(0),
+                .text = std::string(text),
+                .labels = kube::labels(*object)};
+  return State(std::make_shared<const Stored>(std::move(stored)));
 }
 
 Error gone(std::int64_t revision, std::int64_t forgotten) {
@@ -61,6 +92,12 @@ State Objects::find(std::string_view resource, const kube::ObjectKey& key) const
   return found == collection.end() ? nullptr : found->second;
 }
 
+void Objects::each(
+    const Function<void(const std::string& resource, const State& state)>& callback) const {
+  for (const auto& [resource, collection] : objects_)
+    for (const auto& [key, state] : collection) callback(resource, state);
+}
+
 State Objects::put(std::string_view resource, json::Value object) {
   State state = store(std::move(object), revision_ + 1);
   return change(resource, state->key, state);
@@ -76,18 +113,18 @@ State Objects::change(std::string_view resource, const kube::ObjectKey& key, Sta
                 .resource = std::string(resource),
                 .before = find(resource, key),
                 .after = after};
-  place(change, after);
+  place(resource, key, after);
   staged_.push_back(std::move(change));
   if (staged_.size() == 1) keeping_ = scheduler_.after(0s, [this] { keep(); });
   return after;
 }
 
-void Objects::place(const Change& change, const State& state) {
-  Collection& collection = objects_[change.resource];
+void Objects::place(std::string_view resource, const kube::ObjectKey& key, const State& state) {
+  Collection& collection = objects_[std::string(resource)];
   if (state) {
-    collection[state->key] = state;
+    collection[key] = state;
   } else {
-    collection.erase(change.before ? change.before->key : change.after->key);
+    collection.erase(key);
   }
 }
 
@@ -112,7 +149,8 @@ void Objects::keep() {
   }
   if (!kept) {  // as if nobody had asked
     for (auto change = changes.rbegin(); change != changes.rend(); ++change)
-      place(*change, change->before);
+      place(change->resource, (change->before ? change->before : change->after)->key,
+            change->before);
     revision_ = changes.front().revision - 1;
     changes.clear();
   }
@@ -164,32 +202,25 @@ Result<Objects::Collection> Objects::at(std::string_view resource, std::int64_t 
   return collection;
 }
 
-Result<> Objects::load(const Line& line) {
-  auto damaged = [&](std::string_view what) {
-    return Error{.code = Code::DataLoss,
-                 .message = format("revision {} of {}: {}", line.revision, line.key, what)};
-  };
-  std::size_t space = line.key.find(' ');
-  std::size_t slash = line.key.find('/', space == std::string::npos ? 0 : space);
-  if (space == std::string::npos || slash == std::string::npos)
-    return damaged("the key is not one of ours");
-  std::string resource = line.key.substr(0, space);
-  kube::ObjectKey key{line.key.substr(space + 1, slash - space - 1), line.key.substr(slash + 1)};
-  State after;
-  if (line.value) {
-    auto object = json::parse(*line.value);
-    if (!object) return damaged(object.error().text());
-    after = std::make_shared<const Stored>(Stored{.key = key,
-                                                  .revision = line.revision,
-                                                  .text = *line.value,
-                                                  .labels = kube::labels(*object)});
+Result<> Objects::load(std::string_view key, std::string_view value) {
+  CADRE_LET(Name name, parseKey(key));
+  CADRE_LET(State state, parseState(name, value));
+  place(name.resource, name.key, state);
+  return {};
+}
+
+Result<> Objects::recall(std::int64_t revision, std::string_view key,
+                         std::optional<std::string_view> before,
+                         std::optional<std::string_view> after) {
+  CADRE_LET(Name name, parseKey(key));
+  Change change{.revision = revision, .resource = name.resource};
+  if (before) {
+    CADRE_LET(change.before, parseState(name, *before));
   }
-  Change change{line.revision, resource, find(resource, key), after};
-  if (change.before || change.after) {
-    place(change, after);
-    remember(std::move(change));
+  if (after) {
+    CADRE_LET(change.after, parseState(name, *after));
   }
-  revision_ = std::max(revision_, line.revision);
+  remember(std::move(change));
   return {};
 }
 

@@ -65,6 +65,7 @@ class Objects {
   std::int64_t revision() const { return revision_; }
   const Collection& all(std::string_view resource) const;
   State find(std::string_view resource, const kube::ObjectKey& key) const;
+  void each(const Function<void(const std::string& resource, const State& state)>& callback) const;
 
   // Gives the object its resourceVersion. `revision` may not go back.
   State put(std::string_view resource, json::Value object);
@@ -80,16 +81,19 @@ class Objects {
   // What happened before now to the resource is forgotten: it is new.
   void begin(std::string_view resource);
 
-  // What the log has, oldest first, before anything else is done. Then where it ends, and up to
-  // where it has no more than what was there at the time.
-  Result<> load(const Line& line);
+  // What a log has, before anything else is done: all that there is, then what happened lately and
+  // where that begins and ends.
+  Result<> load(std::string_view key, std::string_view value);
+  Result<> recall(std::int64_t revision, std::string_view key,
+                  std::optional<std::string_view> before, std::optional<std::string_view> after);
   void loaded(std::int64_t revision, std::int64_t forgotten);
+  std::int64_t forgotten() const { return forgotten_; }
 
  private:
   State change(std::string_view resource, const kube::ObjectKey& key, State after);
   void keep();
   void remember(Change change);
-  void place(const Change& change, const State& state);
+  void place(std::string_view resource, const kube::ObjectKey& key, const State& state);
 
   Scheduler& scheduler_;
   const Keep keep_;
