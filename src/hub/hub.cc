@@ -12,6 +12,7 @@
 #include "json/parse.h"
 #include "json/write.h"
 #include "json/yaml.h"
+#include "kube/protobuf.h"
 
 namespace cadre::hub {
 namespace {
@@ -102,6 +103,9 @@ Hub::Hub(Scheduler& scheduler, Random& random, HubOptions options)
 Hub::~Hub() = default;
 
 void Hub::furnish() {
+  objects_.each([this](const std::string& resource, const State& state) {
+    collector_.told({.revision = state->revision, .resource = resource, .after = state});
+  });
   KindRef namespaces = kinds_.find("", "v1", "namespaces");
   for (std::string_view name : {"default", "kube-system", "kube-public", "kube-node-lease"}) {
     if (objects_.find("namespaces", {"", std::string(name)})) continue;
@@ -180,9 +184,7 @@ void Hub::serve(const CallRef& call) {
     return refuse(call, noSuchResource());
   auto form =
       parseAccept(call->request->headers.get("accept"), collection, asked.verb == Verb::Watch);
-  if (!form)
-    return refuse(call, notAcceptable("application/json, application/yaml; protobuf and CBOR are "
-                                      "not spoken here"));
+  if (!form) return refuse(call, notAcceptable("application/json, application/yaml"));
   call->form = *form;
   switch (asked.verb) {
     case Verb::Get:
@@ -449,10 +451,13 @@ Outcome<json::Value> Hub::parseBody(const Call& call, Writing& writing) const {
   const std::string& body = call.request->body;
   bool yaml = type == kYaml || type == "application/apply-patch+yaml";
   bool json = type.empty() || type == kJson || type.ends_with("+json");
-  if (!yaml && !json)
-    return unsupportedMediaType(
-        "application/json, application/yaml; protobuf and CBOR are not "
-        "spoken here");
+  // Clients with built-in kinds write protobuf, whatever a server says that it speaks.
+  if (type == kube::kProtobufType && call.kind->type()) {
+    auto value = kube::parseProtobuf(body);
+    if (!value) return badRequest(value.error().text());
+    return *std::move(value);
+  }
+  if (!yaml && !json) return unsupportedMediaType("application/json, application/yaml");
   if (yaml) {
     auto documents = json::parseYaml(body, "the body");
     if (!documents || documents->size() != 1)
