@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "cli/commands.h"
 #include "json/yaml.h"
+#include "net/http_client.h"
 #include "net/http_server.h"
 #include "net/tls.h"
 #include "store/log.h"
@@ -155,13 +156,20 @@ Result<int> runHub(const HubFlags& flags, const Surroundings& surroundings) {
   CADRE_LET(store::Log log, store::Log::open(data / "hub.db", {.durable = !flags.fast}));
   net::Loop loop;
   Random random = Random::fromSystem();
-  hub::Hub hub(loop, random, {.keep = [&](const std::vector<hub::Line>& lines) -> Result<> {
-                 std::vector<store::Change> changes;
-                 changes.reserve(lines.size());
-                 for (const hub::Line& line : lines)
-                   changes.push_back({line.revision, line.key, line.value});
-                 return log.append(changes);
-               }});
+  hub::Hub hub(
+      loop, random,
+      {.keep = [&](const std::vector<hub::Line>& lines) -> Result<> {
+         std::vector<store::Change> changes;
+         changes.reserve(lines.size());
+         for (const hub::Line& line : lines)
+           changes.push_back({line.revision, line.key, line.value});
+         return log.append(changes);
+       },
+       .connect = [&](const net::Url& url,
+                      const std::string& authority) -> Result<std::unique_ptr<net::HttpClient>> {
+         CADRE_LET(auto client, net::makeHttpClient(loop, {.url = url, .tls = {.ca = authority}}));
+         return client;
+       }});
   CADRE_TRY(recover(log, hub.objects()));
   hub.furnish();
   Compaction compaction(loop, log, hub.objects());

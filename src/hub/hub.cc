@@ -72,6 +72,8 @@ struct Hub::Call {
   Form form;
   KindRef kind;
   std::vector<std::string> warnings = {};
+  Pending asking = {};
+  std::shared_ptr<Call> held = {};  // by itself, while others are asked
 
   std::string_view option(std::string_view name) const { return asked.option(name); }
   kube::ObjectKey key() const { return {asked.ns, asked.name}; }
@@ -95,6 +97,8 @@ Hub::Hub(Scheduler& scheduler, Random& random, HubOptions options)
           },
           [this](const Change& change) { told(change); }, options_.history),
       registry_(objects_, kinds_, scheduler.clock(), random),
+      admission_(scheduler, random, objects_, std::move(options_.connect),
+                 std::move(options_.locate)),
       watches_(scheduler, options_.watches),
       collector_(scheduler, objects_, kinds_, registry_) {
   for (KindRef& kind : servedBuiltIns()) kinds_.add(std::move(kind));
@@ -588,7 +592,37 @@ void Hub::patch(const CallRef& call) {
 void Hub::write(const CallRef& call, Outcome<Draft> draft) {
   if (!draft) return refuse(call, draft.failure());
   call->warnings.insert(call->warnings.end(), draft->warnings.begin(), draft->warnings.end());
-  finish(call, registry_.finish(*std::move(draft)));
+  Asking asking{.operation = draft->before ? "UPDATE" : "CREATE",
+                .kind = draft->kind,
+                .key = draft->key,
+                .subresource = draft->writing.subresource,
+                .object = draft->object,
+                .dry_run = draft->writing.dry_run};
+  if (draft->before) asking.old = *registry_.get(*draft->kind, draft->key);
+  admit(call, std::move(asking),
+        [this, call, draft = *std::move(draft)](json::Value object) mutable {
+          finish(call, registry_.finish(registry_.amended(std::move(draft), std::move(object))));
+        });
+}
+
+// Goes on at once when nobody wants to be asked.
+void Hub::admit(const CallRef& call, Asking asking, Function<void(json::Value)> then) {
+  if (!admission_.concerns(asking)) return then(std::move(asking.object));
+  asking.user = json::Object{{"username", call->request->client_name}};
+  call->asking = admission_.ask(std::move(asking), [this, weak = std::weak_ptr(call),
+                                                    then = std::move(then)](auto answer) {
+    auto call = weak.lock();
+    if (!call) return;
+    auto held = std::exchange(call->held, nullptr);
+    if (!answer) return refuse(call, answer.failure());
+    call->warnings.insert(call->warnings.end(), answer->warnings.begin(), answer->warnings.end());
+    then(std::move(answer->object));
+  });
+  // Whoever waits for the answer keeps the call.
+  call->held = call;
+  call->request->onGone([weak = std::weak_ptr(call)] {
+    if (auto call = weak.lock()) call->held.reset();
+  });
 }
 
 void Hub::finish(const CallRef& call, Outcome<Written> written) {
@@ -632,7 +666,19 @@ void Hub::remove(const CallRef& call) {
   auto deleting = parseDeleting(*call);
   if (!deleting) return refuse(call, deleting.failure());
   auto there = registry_.get(*call->kind, call->key());
-  auto written = registry_.remove(call->kind, call->key(), *deleting);
+  if (!there) return refuse(call, notFound(call->kind->resource, call->asked.name));
+  Asking asking{.operation = "DELETE",
+                .kind = call->kind,
+                .key = call->key(),
+                .old = *there,
+                .dry_run = deleting->dry_run};
+  admit(call, std::move(asking),
+        [this, call, deleting = *deleting](const json::Value&) { removeAdmitted(call, deleting); });
+}
+
+void Hub::removeAdmitted(const CallRef& call, const Deleting& deleting) {
+  auto there = registry_.get(*call->kind, call->key());
+  auto written = registry_.remove(call->kind, call->key(), deleting);
   if (!written) return refuse(call, written.failure());
   if (!written->object.isNull()) return answer(call, 200, written->object);
   const kube::Resource& resource = call->kind->resource;

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/random.h"
+#include "hub/admission.h"
 #include "hub/collector.h"
 #include "hub/kind.h"
 #include "hub/objects.h"
@@ -19,6 +20,8 @@ struct HubOptions {
   Objects::Keep keep = {};
   Objects::Limits history = {};
   Watches::Limits watches = {};
+  Admission::Connect connect = {};
+  Admission::Locate locate = {};
   Logger* logger = nullptr;
 };
 
@@ -52,6 +55,7 @@ class Hub {
   void update(const CallRef& call);
   void patch(const CallRef& call);
   void remove(const CallRef& call);
+  void removeAdmitted(const CallRef& call, const Deleting& deleting);
   void removeAll(const CallRef& call);
 
   std::optional<Failure> parseSelection(Call& call, Selection& selection) const;
@@ -61,6 +65,7 @@ class Hub {
   Outcome<json::Value> parseBody(const Call& call, Writing& writing) const;
   std::optional<Failure> checkKind(const Call& call, json::Value& object) const;
   void write(const CallRef& call, Outcome<Draft> draft);
+  void admit(const CallRef& call, Asking asking, Function<void(json::Value)> then);
   void finish(const CallRef& call, Outcome<Written> written);
   // Answers wait until everything that they could tell of is kept.
   void answer(const CallRef& call, int code, std::string type, std::string text);
@@ -71,11 +76,12 @@ class Hub {
 
   Scheduler& scheduler_;
   Random& random_;
-  const HubOptions options_;
+  HubOptions options_;
   Logger& logger_;
   Kinds kinds_;
   Objects objects_;
   Registry registry_;
+  Admission admission_;
   Watches watches_;
   Collector collector_;
 };

@@ -394,6 +394,14 @@ void Registry::settleFields(Draft& draft, const json::Value& before) const {
                               writerOf(*draft.kind, draft.writing));
 }
 
+Draft Registry::amended(Draft draft, json::Value object) const {
+  if (object == draft.object) return draft;
+  draft.object = draft.kind->pruned(std::move(object));
+  dress(draft.object, *draft.kind);
+  draft.kind->setDefaults(draft.object);
+  return draft;
+}
+
 Outcome<Written> Registry::finish(Draft draft) {
   const Kind& kind = *draft.kind;
   if (objects_.find(kind.storage, draft.key) != draft.before) {

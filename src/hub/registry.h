@@ -69,7 +69,9 @@ class Registry {
   // Server-side apply, which may also create.
   Outcome<Draft> apply(KindRef kind, const kube::ObjectKey& key, json::Value config,
                        Writing writing);
-  // What admission left of it is validated and written.
+  // As admission left it.
+  Draft amended(Draft draft, json::Value object) const;
+  // It is validated and written.
   Outcome<Written> finish(Draft draft);
 
   // What is deleted, or is going to be: with its deletionTimestamp while finalizers hold it.

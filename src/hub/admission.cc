@@ -1,0 +1,290 @@
+#include "hub/admission.h"
+
+#include <algorithm>
+
+#include "base/format.h"
+#include "base/random.h"
+#include "base/strings.h"
+#include "json/parse.h"
+#include "json/patch.h"
+#include "json/write.h"
+#include "kube/selector.h"
+
+namespace cadre::hub {
+namespace {
+
+constexpr std::string_view kMutating = "admissionregistration.k8s.io/mutatingwebhookconfigurations";
+constexpr std::string_view kValidating =
+    "admissionregistration.k8s.io/validatingwebhookconfigurations";
+constexpr std::size_t kMaxAnswer = 8u << 20;
+constexpr std::size_t kMaxWays = 200;
+
+bool has(const json::Value& list, std::string_view text) {
+  return std::ranges::any_of(list.array(), [&](const json::Value& one) {
+    return one.string() == "*" || one.string() == text;
+  });
+}
+
+bool matchesRule(const json::Value& rule, const Asking& asking) {
+  const kube::Resource& resource = asking.kind->resource;
+  if (!has(rule["operations"], asking.operation) || !has(rule["apiGroups"], resource.group) ||
+      !has(rule["apiVersions"], resource.version))
+    return false;
+  std::string scope = rule["scope"].string();
+  if ((scope == "Namespaced" && !resource.namespaced) ||
+      (scope == "Cluster" && resource.namespaced))
+    return false;
+  return std::ranges::any_of(rule["resources"].array(), [&](const json::Value& one) {
+    auto [plural, part] = cut(one.string(), "/");
+    return (plural == "*" || plural == resource.plural) &&
+           (one.string() == "*/*" || part == "*" || part == asking.subresource);
+  });
+}
+
+bool selects(const json::Value& selector, const json::Object& labels) {
+  if (selector.isNull()) return true;
+  auto parsed = kube::LabelSelector::fromObject(selector);
+  return parsed && parsed->matches(labels);
+}
+
+}  // namespace
+
+struct Admission::Hook {
+  std::string name;
+  json::Value webhook;
+
+  bool fails() const { return webhook["failurePolicy"].string() != "Ignore"; }
+};
+
+Admission::Admission(Scheduler& scheduler, Random& random, const Objects& objects, Connect connect,
+                     Locate locate)
+    : scheduler_(scheduler),
+      random_(random),
+      objects_(objects),
+      connect_(std::move(connect)),
+      locate_(std::move(locate)) {}
+
+Admission::~Admission() = default;
+
+std::vector<Admission::Hook> Admission::hooksFor(const Asking& asking,
+                                                 std::string_view configurations) const {
+  std::vector<Hook> hooks;
+  // They could make themselves impossible to remove.
+  if (asking.kind->resource.group == "admissionregistration.k8s.io") return hooks;
+  for (const auto& [key, state] : objects_.all(configurations)) {
+    json::Value configuration = state->value();
+    for (const json::Value& webhook : configuration["webhooks"].array()) {
+      const json::Array& rules = webhook["rules"].array();
+      if (std::ranges::none_of(rules,
+                               [&](const json::Value& rule) { return matchesRule(rule, asking); }))
+        continue;
+      if (!webhook["namespaceSelector"].isNull()) {
+        json::Object labels;
+        bool is_namespace = asking.kind->storage == "namespaces";
+        if (asking.kind->resource.namespaced || is_namespace) {
+          State ns =
+              objects_.find("namespaces", {"", is_namespace ? asking.key.name : asking.key.ns});
+          if (ns) labels = ns->labels;
+          if (!selects(webhook["namespaceSelector"], labels)) continue;
+        }
+      }
+      if (!selects(webhook["objectSelector"], kube::labels(asking.object)) &&
+          !selects(webhook["objectSelector"], kube::labels(asking.old)))
+        continue;
+      hooks.push_back({webhook["name"].string(), webhook});
+    }
+  }
+  return hooks;
+}
+
+bool Admission::concerns(const Asking& asking) const {
+  return !hooksFor(asking, kMutating).empty() || !hooksFor(asking, kValidating).empty();
+}
+
+Result<net::HttpClient*> Admission::wayTo(const net::Url& url, const std::string& authority) {
+  std::string key = url.origin() + " " + authority;
+  if (auto found = ways_.find(key); found != ways_.end()) return found->second.get();
+  if (!connect_)
+    return Error{.code = Code::Unavailable, .message = "no webhook can be reached from here"};
+  if (ways_.size() >= kMaxWays) ways_.clear();
+  CADRE_LET(auto client, connect_(url, authority));
+  return (ways_[key] = std::move(client)).get();
+}
+
+// All the asking about one write.
+class Admission::Round : public std::enable_shared_from_this<Round> {
+ public:
+  Round(Admission& admission, Asking asking, Function<void(Outcome<Answer>)> done)
+      : admission_(admission), asking_(std::move(asking)), done_(std::move(done)) {}
+
+  void begin() {
+    mutating_ = admission_.hooksFor(asking_, kMutating);
+    next();
+  }
+  void giveUp() { pending_.clear(); }
+
+ private:
+  void next() {
+    if (at_ < mutating_.size()) return call(mutating_[at_], true);
+    // Who asked for it looks once more at what others made of it.
+    if (changed_ && !again_) {
+      again_ = true;
+      std::erase_if(mutating_, [](const Hook& hook) {
+        return hook.webhook["reinvocationPolicy"].string() != "IfNeeded";
+      });
+      at_ = 0;
+      if (!mutating_.empty()) return next();
+    }
+    validating_ = admission_.hooksFor(asking_, kValidating);
+    open_ = validating_.size();
+    if (open_ == 0) return finish();
+    auto self = shared_from_this();
+    for (const Hook& hook : validating_) {
+      if (ended_) return;
+      call(hook, false);
+    }
+  }
+
+  void finish() { end(Answer{std::move(asking_.object), std::move(warnings_)}); }
+  void end(Outcome<Answer> outcome) {
+    if (std::exchange(ended_, true)) return;
+    done_(std::move(outcome));
+  }
+
+  json::Value review() {
+    const kube::Resource& resource = asking_.kind->resource;
+    json::Object kind{
+        {"group", resource.group}, {"version", resource.version}, {"kind", resource.kind}};
+    json::Object plural{
+        {"group", resource.group}, {"version", resource.version}, {"resource", resource.plural}};
+    uid_ = format("{:016x}{:016x}", admission_.random_.next(), admission_.random_.next());
+    json::Object request{{"uid", uid_},
+                         {"kind", kind},
+                         {"resource", plural},
+                         {"requestKind", kind},
+                         {"requestResource", plural},
+                         {"name", asking_.key.name},
+                         {"namespace", asking_.key.ns},
+                         {"operation", asking_.operation},
+                         {"userInfo", asking_.user},
+                         {"object", asking_.object},
+                         {"oldObject", asking_.old},
+                         {"dryRun", asking_.dry_run},
+                         {"options", asking_.options}};
+    if (!asking_.subresource.empty()) {
+      request.set("subResource", asking_.subresource);
+      request.set("requestSubResource", asking_.subresource);
+    }
+    return json::Object{{"apiVersion", "admission.k8s.io/v1"},
+                        {"kind", "AdmissionReview"},
+                        {"request", std::move(request)}};
+  }
+
+  void call(const Hook& hook, bool mutating) {
+    std::string effects = hook.webhook["sideEffects"].string();
+    if (asking_.dry_run && effects != "None" && effects != "NoneOnDryRun")
+      return end(
+          badRequest(format("admission webhook \"{}\" does not support dry run", hook.name)));
+    auto url = address(hook.webhook["clientConfig"]);
+    if (!url) return failed(hook, mutating, url.error());
+    auto way = admission_.wayTo(
+        *url, base64Decode(hook.webhook["clientConfig"]["caBundle"].string()).value_or(""));
+    if (!way) return failed(hook, mutating, way.error());
+    std::int64_t seconds =
+        std::clamp<std::int64_t>(hook.webhook["timeoutSeconds"].integer(10), 1, 30);
+    net::HttpRequest request{
+        .method = "POST",
+        .target = format("{}{}timeout={}s", url->target.empty() ? "/" : url->target,
+                         url->target.find('?') == std::string::npos ? "?" : "&", seconds),
+        .headers = {{"content-type", "application/json"}, {"accept", "application/json"}},
+        .body = json::write(review()),
+        .timeout = std::chrono::seconds(seconds)};
+    pending_.push_back(net::fetch(
+        **way, std::move(request), kMaxAnswer,
+        [weak = weak_from_this(), hook, mutating, uid = uid_](Result<net::HttpResponse> response) {
+          auto self = weak.lock();
+          if (!self || self->ended_) return;
+          if (!response) return self->failed(hook, mutating, response.error());
+          self->answered(hook, mutating, uid, *response);
+        }));
+  }
+
+  Result<net::Url> address(const json::Value& config) {
+    if (!config["url"].string().empty()) return net::Url::parse(config["url"].string());
+    const json::Value& service = config["service"];
+    if (!admission_.locate_)
+      return Error{.code = Code::Unavailable,
+                   .message = format("Service {}/{} is not served here",
+                                     service["namespace"].string(), service["name"].string())};
+    CADRE_LET(std::string origin,
+              admission_.locate_({service["namespace"].string(), service["name"].string()},
+                                 static_cast<int>(service["port"].integer(443))));
+    return net::Url::parse(origin + service["path"].string());
+  }
+
+  void answered(const Hook& hook, bool mutating, const std::string& uid,
+                const net::HttpResponse& response) {
+    auto wrong = [&](std::string_view why) {
+      failed(hook, mutating, Error{.code = Code::Internal, .message = std::string(why)});
+    };
+    if (response.status != 200) return wrong(format("it answered {}", response.status));
+    auto review = json::parse(response.body);
+    if (!review) return wrong("its answer is no JSON: " + review.error().text());
+    const json::Value& said = (*review)["response"];
+    if (said["uid"].string() != uid) return wrong("its answer is to another request");
+    for (const json::Value& warning : said["warnings"].array())
+      warnings_.push_back(warning.string());
+    if (!said["allowed"].boolean()) {
+      const json::Value& status = said["status"];
+      std::string message = status["message"].string();
+      Failure failure{static_cast<int>(status["code"].integer(400)), status["reason"].string(),
+                      format("admission webhook \"{}\" denied the request{}", hook.name,
+                             message.empty() ? " without explanation" : ": " + message)};
+      if (failure.code < 400 || failure.code > 599) failure.code = 403;
+      if (status["details"].isObject()) failure.details = status["details"].object();
+      return end(std::move(failure));
+    }
+    if (mutating && !said["patch"].isNull()) {
+      auto text = base64Decode(said["patch"].string());
+      auto patch = json::parse(text.value_or(""));
+      if (!text || !patch || said["patchType"].string() != "JSONPatch")
+        return wrong("its patch is no JSONPatch");
+      auto patched = json::applyJsonPatch(asking_.object, *patch);
+      if (!patched) return wrong("its patch does not fit: " + patched.error().text());
+      changed_ |= *patched != asking_.object;
+      asking_.object = *std::move(patched);
+    }
+    goOn(mutating);
+  }
+
+  void goOn(bool mutating) {
+    if (mutating) {
+      ++at_;
+      return next();
+    }
+    if (--open_ == 0) finish();
+  }
+
+  void failed(const Hook& hook, bool mutating, const Error& error) {
+    if (!hook.fails()) return goOn(mutating);
+    end(internal(format("failed calling webhook \"{}\": {}", hook.name, error.text())));
+  }
+
+  Admission& admission_;
+  Asking asking_;
+  const Function<void(Outcome<Answer>)> done_;
+  std::vector<Hook> mutating_, validating_;
+  std::size_t at_ = 0, open_ = 0;
+  bool changed_ = false, again_ = false, ended_ = false;
+  std::string uid_;
+  std::vector<std::string> warnings_;
+  std::vector<Pending> pending_;
+};
+
+Pending Admission::ask(Asking asking, Function<void(Outcome<Answer>)> done) {
+  auto round = std::make_shared<Round>(*this, std::move(asking), std::move(done));
+  round->begin();
+  return Pending([round] { round->giveUp(); });
+}
+
+}  // namespace cadre::hub

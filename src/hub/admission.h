@@ -1,0 +1,72 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "base/scheduler.h"
+#include "hub/failure.h"
+#include "hub/kind.h"
+#include "hub/objects.h"
+#include "net/http.h"
+
+namespace cadre::hub {
+
+// A write that others are asked about before it happens.
+struct Asking {
+  std::string operation;  // CREATE, UPDATE, DELETE
+  KindRef kind;
+  kube::ObjectKey key;
+  std::string subresource;
+  json::Value object, old;            // null when there is none
+  json::Value user = json::Object{};  // {username, uid, groups, extra}
+  json::Value options = json::Object{};
+  bool dry_run = false;
+};
+
+// Asks the webhooks that are configured (MutatingWebhookConfiguration and
+// ValidatingWebhookConfiguration, admission.k8s.io/v1): first those that may change the object, one
+// after the other in the order of their names, then those that may only refuse, all at once.
+//
+// matchConditions, which are CEL, are not evaluated: such a webhook is asked about everything else
+// that it matches, as if it had none.
+class Admission {
+ public:
+  // A way to a URL, trusting that authority (PEM; empty: the system's own).
+  using Connect = Function<Result<std::unique_ptr<net::HttpClient>>(const net::Url& url,
+                                                                    const std::string& authority)>;
+  // Where a Service answers: "https://127.0.0.5:443". None: nobody serves Services here.
+  using Locate = Function<Result<std::string>(const kube::ObjectKey& service, int port)>;
+
+  struct Answer {
+    json::Value object;  // as they left it
+    std::vector<std::string> warnings;
+  };
+
+  Admission(Scheduler& scheduler, Random& random, const Objects& objects, Connect connect,
+            Locate locate);
+  ~Admission();
+
+  // Whether anybody wants to be asked: most writes go without.
+  bool concerns(const Asking& asking) const;
+  // Calls back once, unless it is dropped.
+  Pending ask(Asking asking, Function<void(Outcome<Answer>)> done);
+
+ private:
+  struct Hook;
+  class Round;
+
+  std::vector<Hook> hooksFor(const Asking& asking, std::string_view configurations) const;
+  Result<net::HttpClient*> wayTo(const net::Url& url, const std::string& authority);
+
+  Scheduler& scheduler_;
+  Random& random_;
+  const Objects& objects_;
+  const Connect connect_;
+  const Locate locate_;
+  std::map<std::string, std::unique_ptr<net::HttpClient>> ways_;  // by origin and authority
+};
+
+}  // namespace cadre::hub
