@@ -1,0 +1,171 @@
+"""The clients that people have, on the hub: kubectl and helm as they come."""
+
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import textwrap
+import unittest
+
+from hubs import PATIENCE, HubTest, tool, wait_until
+
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, labels: {app: web}}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+        - {name: web, image: "web:1", ports: [{containerPort: 80}], resources: {requests: {cpu: 100m}}}
+"""
+
+
+class KubectlTest(HubTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.home = tempfile.TemporaryDirectory()  # kubectl's cache of what a server has
+        cls.addClassCleanup(cls.home.cleanup)
+
+    def setUp(self):
+        self.one = self.hub("--fast")
+        self.env = {"HOME": self.home.name}
+
+    def k(self, *argv, **options):
+        return self.kubectl(self.one, *argv, env={**self.env, **options.pop("env", {})}, **options)
+
+    def test_apply_on_the_clients_side(self):
+        self.assertIn("created", self.k("apply", "-f", "-", input=DEPLOYMENT))
+        self.assertIn("unchanged", self.k("apply", "-f", "-", input=DEPLOYMENT))
+        changed = DEPLOYMENT.replace("replicas: 2", "replicas: 3").replace(", resources: {requests: {cpu: 100m}}", "")
+        said = self.k("diff", "-f", "-", input=changed, fails=True) or ""
+        self.assertEqual(said, "")
+        self.assertIn("configured", self.k("apply", "-f", "-", input=changed))
+        web = json.loads(self.k("get", "deployment", "web", "-o", "json"))
+        self.assertEqual(web["spec"]["replicas"], 3)
+        self.assertEqual(web["spec"]["template"]["spec"]["containers"][0].get("resources", {}), {})
+        self.assertEqual(web["metadata"]["generation"], 2)
+
+    def test_apply_on_the_servers_side(self):
+        self.k("apply", "--server-side", "-f", "-", input=DEPLOYMENT)
+        mine = DEPLOYMENT.replace("replicas: 2", "replicas: 5")
+        refused = self.k("apply", "--server-side", "--field-manager=other", "-f", "-", input=mine, fails=True)
+        self.assertIn("Apply failed with 1 conflict", refused)
+        self.assertIn(".spec.replicas", refused)
+        self.k("apply", "--server-side", "--field-manager=other", "--force-conflicts", "-f", "-", input=mine)
+        self.assertEqual(self.k("get", "deploy/web", "-o", "jsonpath={.spec.replicas}"), "5")
+
+    def test_everyday(self):
+        k = self.k
+        k("create", "namespace", "shop")
+        k("create", "configmap", "colors", "-n", "shop", "--from-literal=wall=white")
+        k("create", "secret", "generic", "key", "-n", "shop", "--from-literal=a=b")
+        k("create", "serviceaccount", "robot", "-n", "shop")
+        k("label", "configmap/colors", "-n", "shop", "app=paint")
+        k("annotate", "configmap/colors", "-n", "shop", "note=fine")
+        self.assertIn("colors   1", k("get", "configmaps", "-n", "shop", "-l", "app=paint"))
+        self.assertEqual(k("get", "secret/key", "-n", "shop", "-o", "jsonpath={.data.a}"), "Yg==")
+        edited = k("edit", "configmap/colors", "-n", "shop", env={"EDITOR": "sed -i s/white/blue/"})
+        self.assertIn("edited", edited)
+        self.assertEqual(k("get", "cm/colors", "-n", "shop", "-o", "jsonpath={.data.wall}"), "blue")
+        k("patch", "cm/colors", "-n", "shop", "--type=json", "-p", '[{"op":"add","path":"/data/door","value":"red"}]')
+        self.assertIn("door", k("describe", "cm/colors", "-n", "shop"))
+        self.assertIn("containerPort", k("explain", "pod.spec.containers.ports"))
+        self.assertIn("deployments", k("api-resources", "--api-group=apps"))
+        self.assertIn("yes", k("auth", "can-i", "create", "pods", "-n", "shop"))
+        self.assertIn("NAME", k("get", "all,cm,secret,sa", "-n", "shop"))
+        k("apply", "-n", "shop", "-f", "-", input=DEPLOYMENT)
+        k("scale", "deployment/web", "-n", "shop", "--replicas=4")
+        self.assertEqual(k("get", "deploy/web", "-n", "shop", "-o", "jsonpath={.spec.replicas}"), "4")
+        self.assertIn("0/4", k("get", "deploy/web", "-n", "shop"))
+        k("set", "image", "deployment/web", "web=web:2", "-n", "shop")
+        k("wait", "--for=jsonpath={.spec.replicas}=4", "deploy/web", "-n", "shop", "--timeout=30s")
+        k("replace", "-n", "shop", "-f", "-", input=k("get", "deploy/web", "-n", "shop", "-o", "yaml"))
+        k("delete", "namespace", "shop", "--timeout=60s")
+        self.assertIn("not found", k("get", "namespace", "shop", fails=True))
+
+    def test_deletion_with_each_propagation(self):
+        for policy, stays in (("background", False), ("foreground", False), ("orphan", True)):
+            with self.subTest(policy):
+                name = policy[:4]
+                self.k("create", "configmap", name)
+                uid = self.k("get", "cm", name, "-o", "jsonpath={.metadata.uid}")
+                self.k("apply", "-f", "-", input=json.dumps(
+                    {"apiVersion": "v1", "kind": "Secret",
+                     "metadata": {"name": name, "ownerReferences": [
+                         {"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid,
+                          "blockOwnerDeletion": True}]}}))
+                self.k("delete", "cm", name, f"--cascade={policy}", "--timeout=60s")
+                there = lambda: name in self.k("get", "secrets", "-o", "name")
+                if stays:
+                    self.assertTrue(there())
+                    self.assertEqual(self.k("get", "secret", name, "-o", "jsonpath={.metadata.ownerReferences}"), "")
+                else:
+                    self.assertTrue(wait_until(lambda: not there(), PATIENCE))
+
+
+class HelmTest(HubTest):
+    """A chart with hooks, through its life."""
+
+    def chart(self, folder):
+        files = {
+            "Chart.yaml": "apiVersion: v2\nname: shop\nversion: 0.1.0\n",
+            "values.yaml": "color: white\n",
+            "templates/configmap.yaml": """
+                apiVersion: v1
+                kind: ConfigMap
+                metadata: {name: "{{ .Release.Name }}-colors"}
+                data: {wall: "{{ .Values.color }}"}
+                """,
+            "templates/deployment.yaml": DEPLOYMENT.replace("name: web, labels", 'name: "{{ .Release.Name }}-web", labels'),
+            "templates/service.yaml": """
+                apiVersion: v1
+                kind: Service
+                metadata: {name: "{{ .Release.Name }}"}
+                spec: {selector: {app: web}, ports: [{port: 80}], clusterIP: None}
+                """,
+            "templates/hook.yaml": """
+                apiVersion: v1
+                kind: ConfigMap
+                metadata:
+                  name: "{{ .Release.Name }}-before"
+                  annotations: {helm.sh/hook: "pre-install,pre-upgrade", helm.sh/hook-delete-policy: before-hook-creation}
+                data: {color: "{{ .Values.color }}"}
+                """,
+        }
+        for name, text in files.items():
+            path = pathlib.Path(folder) / "shop" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(textwrap.dedent(text))
+        return str(pathlib.Path(folder) / "shop")
+
+    def test_life_of_a_release(self):
+        for helm in ("helm", "helm4"):
+            with self.subTest(helm), tempfile.TemporaryDirectory() as home:
+                hub = self.hub("--fast")
+                chart = self.chart(home)
+                env = {"HOME": home}
+
+                def run(*argv, **options):
+                    return self.run_on(hub, tool("which", helm), *argv, env=env, **options)
+
+                def wall():
+                    return self.kubectl(hub, "get", "cm", "r-colors", "-o", "jsonpath={.data.wall}")
+                run("install", "r", chart)
+                self.assertEqual(wall(), "white")
+                run("upgrade", "r", chart, "--set", "color=blue")
+                self.assertEqual(wall(), "blue")
+                self.assertEqual(self.kubectl(hub, "get", "cm", "r-before", "-o", "jsonpath={.data.color}"), "blue")
+                run("rollback", "r", "1")
+                self.assertEqual(wall(), "white")
+                self.assertEqual(len(json.loads(run("history", "r", "-o", "json"))), 3)
+                run("uninstall", "r")
+                self.assertNotIn("r-colors", self.kubectl(hub, "get", "cm", "-o", "name"))
+
+
+if __name__ == "__main__":
+    unittest.main()

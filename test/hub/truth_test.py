@@ -1,0 +1,27 @@
+"""What is tested on a real API server holds on the hub, too: the same programs, unchanged."""
+
+import unittest
+
+from hubs import BUILD, HubTest, tool, ROOT
+
+
+class TruthTest(HubTest):
+    def programs(self, hub, name, *argv):
+        env = {"CADRE_TEST_KUBECONFIG": str(hub.kubeconfig), "CADRE_TEST_CLUSTER": "hub",
+               "CADRE_CLUSTER_TOOL": str(ROOT / "tools/cluster"), "CADRE_BUILD_DIR": str(BUILD)}
+        return self.run_on(hub, BUILD / "tests" / name, *argv, env=env)
+
+    def test_transcripts(self):
+        hub = self.hub("--fast")
+        said = self.programs(hub, "transcript_cluster_test", "--kubeconfig", hub.kubeconfig)
+        self.assertRegex(said, r"\[  PASSED  \] [5-9]\d|\[  PASSED  \] \d{3}")
+
+    def test_operators(self):
+        hub = self.hub("--fast")
+        for name in ("engine_cluster_test", "kaos_cluster_test"):
+            with self.subTest(name):
+                self.assertIn("[  PASSED  ]", self.programs(hub, name))
+
+
+if __name__ == "__main__":
+    unittest.main()
