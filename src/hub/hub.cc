@@ -456,9 +456,11 @@ Outcome<json::Value> Hub::parseBody(const Call& call, Writing& writing) const {
   bool yaml = type == kYaml || type == "application/apply-patch+yaml";
   bool json = type.empty() || type == kJson || type.ends_with("+json");
   // Clients with built-in kinds write protobuf, whatever a server says that it speaks.
-  if (type == kube::kProtobufType && call.kind->type()) {
+  if (type == kube::kProtobufType) {
     auto value = kube::parseProtobuf(body);
-    if (!value) return badRequest(value.error().text());
+    if (!value)
+      return unsupportedMediaType("application/json, application/yaml, and " +
+                                  value.error().text());
     return *std::move(value);
   }
   if (!yaml && !json) return unsupportedMediaType("application/json, application/yaml");

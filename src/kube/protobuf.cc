@@ -484,6 +484,7 @@ Result<Value> readObject(Decoder& decoder, std::string_view bytes) {
   auto& [meta, raw] = opened;
   auto [group, version] = cut(meta.api_version, "/");
   if (version.empty()) std::swap(group, version);
+  if (meta.kind == "DeleteOptions") group = "", version = "v1";  // the same in every group
   if (!inProtobuf(group, version, meta.kind))
     return wrong(format("the object is {} {}, which is not read from protobuf",
                         inQuotes(meta.api_version), inQuotes(meta.kind)));

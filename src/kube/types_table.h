@@ -50,6 +50,7 @@ constexpr char kNames[] =
     "\014" "IngressClass"
     "\015" "NetworkPolicy"
     "\006" "policy"
+    "\010" "Eviction"
     "\023" "PodDisruptionBudget"
     "\031" "rbac.authorization.k8s.io"
     "\013" "ClusterRole"
@@ -83,8 +84,13 @@ constexpr char kNames[] =
     "\025" "authentication.k8s.io"
     "\014" "TokenRequest"
     "\013" "TokenReview"
+    "\021" "SelfSubjectReview"
     "\024" "authorization.k8s.io"
+    "\030" "LocalSubjectAccessReview"
+    "\027" "SelfSubjectAccessReview"
+    "\026" "SelfSubjectRulesReview"
     "\023" "SubjectAccessReview"
+    "\015" "DeleteOptions"
     "\006" "Status"
     "\021" "core/v1 ConfigMap"
     "\012" "apiVersion"
@@ -999,6 +1005,17 @@ constexpr char kNames[] =
     "\006" "except"
     "\045" "networking/v1 NetworkPolicyEgressRule"
     "\002" "to"
+    "\022" "policy/v1 Eviction"
+    "\015" "deleteOptions"
+    "\025" "meta/v1 DeleteOptions"
+    "\006" "dryRun"
+    "\022" "gracePeriodSeconds"
+    "\060" "ignoreStoreReadErrorWithClusterBreakingPotential"
+    "\020" "orphanDependents"
+    "\015" "preconditions"
+    "\021" "propagationPolicy"
+    "\026" "v1.DeletionPropagation"
+    "\025" "meta/v1 Preconditions"
     "\035" "policy/v1 PodDisruptionBudget"
     "\041" "policy/v1 PodDisruptionBudgetSpec"
     "\014" "minAvailable"
@@ -1314,7 +1331,10 @@ constexpr char kNames[] =
     "\030" "map[string]v1.ExtraValue"
     "\006" "groups"
     "\010" "username"
-    "\044" "authorization/v1 SubjectAccessReview"
+    "\043" "authentication/v1 SelfSubjectReview"
+    "\051" "authentication/v1 SelfSubjectReviewStatus"
+    "\010" "userInfo"
+    "\051" "authorization/v1 LocalSubjectAccessReview"
     "\050" "authorization/v1 SubjectAccessReviewSpec"
     "\025" "nonResourceAttributes"
     "\022" "resourceAttributes"
@@ -1333,6 +1353,17 @@ constexpr char kNames[] =
     "\007" "allowed"
     "\006" "denied"
     "\017" "evaluationError"
+    "\050" "authorization/v1 SelfSubjectAccessReview"
+    "\054" "authorization/v1 SelfSubjectAccessReviewSpec"
+    "\047" "authorization/v1 SelfSubjectRulesReview"
+    "\053" "authorization/v1 SelfSubjectRulesReviewSpec"
+    "\051" "authorization/v1 SubjectRulesReviewStatus"
+    "\012" "incomplete"
+    "\020" "nonResourceRules"
+    "\015" "resourceRules"
+    "\035" "authorization/v1 ResourceRule"
+    "\040" "authorization/v1 NonResourceRule"
+    "\044" "authorization/v1 SubjectAccessReview"
     "\016" "meta/v1 Status"
     "\004" "code"
     "\007" "details"
@@ -1349,7 +1380,7 @@ constexpr char kNames[] =
     ;
 
 // How many, then name and default of each.
-constexpr std::uint16_t kKeys[] = {0, 1, 14, 0, 1, 55, 0, 1, 108, 0, 2, 113, 0, 127, 136, 1, 140, 0, 1, 150, 0, 1, 161, 0, 2, 164, 0, 176, 0, 1, 194, 0, 2, 268, 0, 127, 136, 1, 828, 0};
+constexpr std::uint16_t kKeys[] = {0, 1, 14, 0, 1, 55, 0, 1, 108, 0, 2, 113, 0, 127, 136, 1, 140, 0, 1, 150, 0, 1, 161, 0, 2, 164, 0, 176, 0, 1, 194, 0, 2, 268, 0, 127, 136, 1, 837, 0};
 
 constexpr TypeRow kTypes[] = {
     {Form::String, Relation::Granular, 0, 0},
@@ -1727,2314 +1758,2389 @@ constexpr TypeRow kTypes[] = {
     {Form::List, Relation::Atomic, 371, 0},
     {Form::Struct, Relation::Granular, 272, 0},
     {Form::Struct, Relation::Granular, 271, 0},
-    {Form::Struct, Relation::Granular, 279, 0},
-    {Form::Map, Relation::Granular, 2, 0},
     {Form::Struct, Relation::Granular, 280, 0},
+    {Form::Struct, Relation::Granular, 279, 0},
     {Form::Struct, Relation::Granular, 278, 0},
     {Form::Struct, Relation::Granular, 282, 0},
-    {Form::List, Relation::Atomic, 379, 0},
-    {Form::List, Relation::Atomic, 98, 0},
+    {Form::Map, Relation::Granular, 2, 0},
     {Form::Struct, Relation::Granular, 283, 0},
     {Form::Struct, Relation::Granular, 281, 0},
-    {Form::Struct, Relation::Atomic, 285, 0},
-    {Form::List, Relation::Atomic, 384, 0},
-    {Form::Struct, Relation::Atomic, 286, 0},
+    {Form::Struct, Relation::Granular, 285, 0},
+    {Form::List, Relation::Atomic, 382, 0},
+    {Form::List, Relation::Atomic, 98, 0},
+    {Form::Struct, Relation::Granular, 286, 0},
     {Form::Struct, Relation::Granular, 284, 0},
+    {Form::Struct, Relation::Atomic, 288, 0},
+    {Form::List, Relation::Atomic, 387, 0},
+    {Form::Struct, Relation::Atomic, 289, 0},
     {Form::Struct, Relation::Granular, 287, 0},
-    {Form::Struct, Relation::Granular, 288, 0},
-    {Form::Struct, Relation::Atomic, 291, 0},
     {Form::Struct, Relation::Granular, 290, 0},
-    {Form::Struct, Relation::Granular, 292, 0},
-    {Form::Struct, Relation::Granular, 289, 0},
-    {Form::Struct, Relation::Granular, 294, 0},
-    {Form::Struct, Relation::Granular, 295, 0},
+    {Form::Struct, Relation::Granular, 291, 0},
+    {Form::Struct, Relation::Atomic, 294, 0},
     {Form::Struct, Relation::Granular, 293, 0},
+    {Form::Struct, Relation::Granular, 295, 0},
+    {Form::Struct, Relation::Granular, 292, 0},
+    {Form::Struct, Relation::Granular, 297, 0},
     {Form::Struct, Relation::Granular, 298, 0},
+    {Form::Struct, Relation::Granular, 296, 0},
     {Form::Struct, Relation::Granular, 301, 0},
-    {Form::Struct, Relation::Granular, 302, 0},
-    {Form::Struct, Relation::Granular, 300, 0},
-    {Form::Struct, Relation::Granular, 303, 0},
     {Form::Struct, Relation::Granular, 304, 0},
     {Form::Struct, Relation::Granular, 305, 0},
+    {Form::Struct, Relation::Granular, 303, 0},
     {Form::Struct, Relation::Granular, 306, 0},
-    {Form::Struct, Relation::Granular, 299, 0},
-    {Form::List, Relation::Atomic, 405, 0},
-    {Form::Struct, Relation::Granular, 309, 0},
-    {Form::List, Relation::Atomic, 407, 0},
-    {Form::Struct, Relation::Granular, 308, 0},
     {Form::Struct, Relation::Granular, 307, 0},
-    {Form::Struct, Relation::Granular, 297, 0},
-    {Form::Struct, Relation::Granular, 313, 0},
+    {Form::Struct, Relation::Granular, 308, 0},
+    {Form::Struct, Relation::Granular, 309, 0},
+    {Form::Struct, Relation::Granular, 302, 0},
+    {Form::List, Relation::Atomic, 408, 0},
     {Form::Struct, Relation::Granular, 312, 0},
-    {Form::Struct, Relation::Granular, 314, 0},
-    {Form::Struct, Relation::Granular, 315, 0},
-    {Form::Struct, Relation::Granular, 316, 0},
-    {Form::Struct, Relation::Granular, 317, 0},
+    {Form::List, Relation::Atomic, 410, 0},
     {Form::Struct, Relation::Granular, 311, 0},
-    {Form::List, Relation::Atomic, 418, 0},
-    {Form::Struct, Relation::Granular, 318, 0},
-    {Form::List, Relation::Keyed, 420, 4},
     {Form::Struct, Relation::Granular, 310, 0},
-    {Form::Struct, Relation::Granular, 296, 0},
-    {Form::Struct, Relation::Granular, 320, 0},
+    {Form::Struct, Relation::Granular, 300, 0},
+    {Form::Struct, Relation::Granular, 316, 0},
+    {Form::Struct, Relation::Granular, 315, 0},
+    {Form::Struct, Relation::Granular, 317, 0},
+    {Form::Struct, Relation::Granular, 318, 0},
     {Form::Struct, Relation::Granular, 319, 0},
-    {Form::Struct, Relation::Granular, 323, 0},
-    {Form::Struct, Relation::Granular, 325, 0},
-    {Form::List, Relation::Atomic, 427, 0},
-    {Form::Struct, Relation::Granular, 326, 0},
-    {Form::List, Relation::Atomic, 429, 0},
-    {Form::Struct, Relation::Granular, 324, 0},
-    {Form::Struct, Relation::Granular, 322, 0},
-    {Form::List, Relation::Atomic, 432, 0},
-    {Form::Struct, Relation::Atomic, 327, 0},
-    {Form::List, Relation::Atomic, 434, 0},
+    {Form::Struct, Relation::Granular, 320, 0},
+    {Form::Struct, Relation::Granular, 314, 0},
+    {Form::List, Relation::Atomic, 421, 0},
     {Form::Struct, Relation::Granular, 321, 0},
-    {Form::Struct, Relation::Granular, 330, 0},
-    {Form::List, Relation::Atomic, 437, 0},
-    {Form::Struct, Relation::Granular, 329, 0},
+    {Form::List, Relation::Keyed, 423, 4},
+    {Form::Struct, Relation::Granular, 313, 0},
+    {Form::Struct, Relation::Granular, 299, 0},
+    {Form::Struct, Relation::Granular, 323, 0},
+    {Form::Struct, Relation::Granular, 322, 0},
+    {Form::Struct, Relation::Granular, 326, 0},
     {Form::Struct, Relation::Granular, 328, 0},
-    {Form::Struct, Relation::Granular, 334, 0},
+    {Form::List, Relation::Atomic, 430, 0},
+    {Form::Struct, Relation::Granular, 329, 0},
+    {Form::List, Relation::Atomic, 432, 0},
+    {Form::Struct, Relation::Granular, 327, 0},
+    {Form::Struct, Relation::Granular, 325, 0},
+    {Form::List, Relation::Atomic, 435, 0},
+    {Form::Struct, Relation::Atomic, 330, 0},
+    {Form::List, Relation::Atomic, 437, 0},
+    {Form::Struct, Relation::Granular, 324, 0},
     {Form::Struct, Relation::Granular, 333, 0},
-    {Form::List, Relation::Keyed, 442, 7},
+    {Form::List, Relation::Atomic, 440, 0},
     {Form::Struct, Relation::Granular, 332, 0},
     {Form::Struct, Relation::Granular, 331, 0},
     {Form::Struct, Relation::Granular, 337, 0},
-    {Form::List, Relation::Atomic, 446, 0},
-    {Form::Struct, Relation::Atomic, 336, 0},
-    {Form::List, Relation::Atomic, 448, 0},
+    {Form::Struct, Relation::Granular, 336, 0},
+    {Form::List, Relation::Keyed, 445, 7},
     {Form::Struct, Relation::Granular, 335, 0},
+    {Form::Struct, Relation::Granular, 334, 0},
     {Form::Struct, Relation::Granular, 340, 0},
-    {Form::Struct, Relation::Granular, 339, 0},
-    {Form::Struct, Relation::Granular, 342, 0},
-    {Form::Struct, Relation::Granular, 341, 0},
+    {Form::List, Relation::Atomic, 449, 0},
+    {Form::Struct, Relation::Atomic, 339, 0},
+    {Form::List, Relation::Atomic, 451, 0},
     {Form::Struct, Relation::Granular, 338, 0},
-    {Form::Struct, Relation::Granular, 346, 0},
-    {Form::Struct, Relation::Granular, 345, 0},
-    {Form::Struct, Relation::Granular, 348, 0},
-    {Form::Struct, Relation::Granular, 347, 0},
-    {Form::List, Relation::Atomic, 459, 0},
-    {Form::Struct, Relation::Granular, 349, 0},
-    {Form::List, Relation::Keyed, 461, 7},
-    {Form::Struct, Relation::Granular, 344, 0},
-    {Form::List, Relation::Keyed, 463, 7},
     {Form::Struct, Relation::Granular, 343, 0},
+    {Form::Struct, Relation::Granular, 342, 0},
+    {Form::Struct, Relation::Granular, 345, 0},
+    {Form::Struct, Relation::Granular, 344, 0},
+    {Form::Struct, Relation::Granular, 341, 0},
+    {Form::Struct, Relation::Granular, 349, 0},
+    {Form::Struct, Relation::Granular, 348, 0},
     {Form::Struct, Relation::Granular, 351, 0},
-    {Form::List, Relation::Keyed, 466, 7},
     {Form::Struct, Relation::Granular, 350, 0},
+    {Form::List, Relation::Atomic, 462, 0},
+    {Form::Struct, Relation::Granular, 352, 0},
+    {Form::List, Relation::Keyed, 464, 7},
+    {Form::Struct, Relation::Granular, 347, 0},
+    {Form::List, Relation::Keyed, 466, 7},
+    {Form::Struct, Relation::Granular, 346, 0},
     {Form::Struct, Relation::Granular, 354, 0},
+    {Form::List, Relation::Keyed, 469, 7},
+    {Form::Struct, Relation::Granular, 353, 0},
+    {Form::Struct, Relation::Granular, 357, 0},
     {Form::Number, Relation::Granular, 0, 0},
     {Form::List, Relation::Atomic, 8, 0},
-    {Form::Struct, Relation::Granular, 357, 0},
-    {Form::List, Relation::Atomic, 472, 0},
-    {Form::Map, Relation::Granular, 472, 0},
+    {Form::Struct, Relation::Granular, 360, 0},
+    {Form::List, Relation::Atomic, 475, 0},
+    {Form::Map, Relation::Granular, 475, 0},
     {Form::Map, Relation::Granular, 8, 0},
-    {Form::Struct, Relation::Granular, 358, 0},
-    {Form::Struct, Relation::Granular, 359, 0},
-    {Form::List, Relation::Keyed, 477, 37},
-    {Form::Struct, Relation::Granular, 356, 0},
     {Form::Struct, Relation::Granular, 361, 0},
     {Form::Struct, Relation::Granular, 362, 0},
-    {Form::Struct, Relation::Granular, 360, 0},
-    {Form::Struct, Relation::Granular, 363, 0},
-    {Form::List, Relation::Atomic, 483, 0},
+    {Form::List, Relation::Keyed, 480, 37},
+    {Form::Struct, Relation::Granular, 359, 0},
     {Form::Struct, Relation::Granular, 364, 0},
-    {Form::List, Relation::Atomic, 485, 0},
-    {Form::Struct, Relation::Granular, 355, 0},
-    {Form::List, Relation::Atomic, 487, 0},
-    {Form::Struct, Relation::Granular, 368, 0},
-    {Form::Struct, Relation::Granular, 367, 0},
-    {Form::Struct, Relation::Granular, 366, 0},
     {Form::Struct, Relation::Granular, 365, 0},
-    {Form::Struct, Relation::Granular, 353, 0},
-    {Form::Struct, Relation::Granular, 370, 0},
-    {Form::List, Relation::Keyed, 494, 4},
-    {Form::Struct, Relation::Granular, 369, 0},
-    {Form::Struct, Relation::Granular, 352, 0},
+    {Form::Struct, Relation::Granular, 363, 0},
+    {Form::Struct, Relation::Granular, 366, 0},
+    {Form::List, Relation::Atomic, 486, 0},
+    {Form::Struct, Relation::Granular, 367, 0},
+    {Form::List, Relation::Atomic, 488, 0},
+    {Form::Struct, Relation::Granular, 358, 0},
+    {Form::List, Relation::Atomic, 490, 0},
     {Form::Struct, Relation::Granular, 371, 0},
+    {Form::Struct, Relation::Granular, 370, 0},
+    {Form::Struct, Relation::Granular, 369, 0},
+    {Form::Struct, Relation::Granular, 368, 0},
+    {Form::Struct, Relation::Granular, 356, 0},
     {Form::Struct, Relation::Granular, 373, 0},
-    {Form::Struct, Relation::Granular, 374, 0},
+    {Form::List, Relation::Keyed, 497, 4},
     {Form::Struct, Relation::Granular, 372, 0},
+    {Form::Struct, Relation::Granular, 355, 0},
+    {Form::Struct, Relation::Granular, 374, 0},
     {Form::Struct, Relation::Granular, 376, 0},
+    {Form::Struct, Relation::Granular, 377, 0},
     {Form::Struct, Relation::Granular, 375, 0},
     {Form::Struct, Relation::Granular, 379, 0},
     {Form::Struct, Relation::Granular, 378, 0},
-    {Form::Struct, Relation::Granular, 380, 0},
-    {Form::Struct, Relation::Granular, 377, 0},
     {Form::Struct, Relation::Granular, 382, 0},
-    {Form::Map, Relation::Granular, 33, 0},
-    {Form::Struct, Relation::Granular, 384, 0},
-    {Form::Struct, Relation::Granular, 383, 0},
     {Form::Struct, Relation::Granular, 381, 0},
-    {Form::Struct, Relation::Granular, 389, 0},
-    {Form::List, Relation::Atomic, 513, 0},
-    {Form::Struct, Relation::Granular, 388, 0},
-    {Form::Struct, Relation::Granular, 390, 0},
-    {Form::Struct, Relation::Granular, 387, 0},
-    {Form::Struct, Relation::Granular, 391, 0},
-    {Form::Struct, Relation::Granular, 386, 0},
-    {Form::Struct, Relation::Granular, 392, 0},
+    {Form::Struct, Relation::Granular, 383, 0},
+    {Form::Struct, Relation::Granular, 380, 0},
     {Form::Struct, Relation::Granular, 385, 0},
+    {Form::Map, Relation::Granular, 33, 0},
+    {Form::Struct, Relation::Granular, 387, 0},
+    {Form::Struct, Relation::Granular, 386, 0},
+    {Form::Struct, Relation::Granular, 384, 0},
+    {Form::Struct, Relation::Granular, 389, 0},
+    {Form::Struct, Relation::Granular, 388, 0},
     {Form::Struct, Relation::Granular, 394, 0},
-    {Form::Struct, Relation::Granular, 396, 0},
-    {Form::List, Relation::Atomic, 523, 0},
-    {Form::Struct, Relation::Granular, 395, 0},
+    {Form::List, Relation::Atomic, 518, 0},
     {Form::Struct, Relation::Granular, 393, 0},
+    {Form::Struct, Relation::Granular, 395, 0},
+    {Form::Struct, Relation::Granular, 392, 0},
+    {Form::Struct, Relation::Granular, 396, 0},
+    {Form::Struct, Relation::Granular, 391, 0},
+    {Form::Struct, Relation::Granular, 397, 0},
+    {Form::Struct, Relation::Granular, 390, 0},
+    {Form::Struct, Relation::Granular, 399, 0},
+    {Form::Struct, Relation::Granular, 398, 0},
+    {Form::Struct, Relation::Granular, 401, 0},
+    {Form::Struct, Relation::Granular, 403, 0},
+    {Form::List, Relation::Atomic, 530, 0},
+    {Form::Struct, Relation::Granular, 404, 0},
+    {Form::List, Relation::Atomic, 532, 0},
+    {Form::Struct, Relation::Granular, 402, 0},
+    {Form::Struct, Relation::Granular, 400, 0},
+    {Form::Struct, Relation::Granular, 405, 0},
+    {Form::Struct, Relation::Granular, 407, 0},
+    {Form::Struct, Relation::Granular, 409, 0},
+    {Form::List, Relation::Atomic, 538, 0},
+    {Form::Struct, Relation::Granular, 408, 0},
+    {Form::Struct, Relation::Granular, 406, 0},
 };
 
 constexpr StructRow kStructs[] = {
-    {999, 0, 6},  // core/v1 ConfigMap
-    {1068, 6, 15},  // meta/v1 ObjectMeta
-    {1285, 21, 6},  // meta/v1 OwnerReference
-    {1338, 27, 7},  // meta/v1 ManagedFieldsEntry
-    {1450, 34, 4},  // core/v1 Endpoints
-    {1476, 38, 3},  // core/v1 EndpointSubset
-    {1533, 41, 4},  // core/v1 EndpointAddress
-    {1585, 45, 7},  // core/v1 ObjectReference
-    {1619, 52, 4},  // core/v1 EndpointPort
-    {1664, 56, 17},  // core/v1 Event
-    {1819, 73, 2},  // core/v1 EventSource
-    {1854, 75, 2},  // core/v1 EventSeries
-    {1891, 77, 4},  // core/v1 LimitRange
-    {1915, 81, 1},  // core/v1 LimitRangeSpec
-    {1945, 82, 6},  // core/v1 LimitRangeItem
-    {2049, 88, 5},  // core/v1 Namespace
-    {2074, 93, 1},  // core/v1 NamespaceSpec
-    {2115, 94, 2},  // core/v1 NamespaceStatus
-    {2174, 96, 5},  // core/v1 NamespaceCondition
-    {2265, 101, 5},  // core/v1 Node
-    {2278, 106, 7},  // core/v1 NodeSpec
-    {2368, 113, 4},  // core/v1 Taint
-    {2424, 117, 1},  // core/v1 NodeConfigSource
-    {2459, 118, 5},  // core/v1 ConfigMapNodeConfigSource
-    {2510, 123, 13},  // core/v1 NodeStatus
-    {2678, 136, 6},  // core/v1 NodeCondition
-    {2739, 142, 2},  // core/v1 NodeAddress
-    {2786, 144, 1},  // core/v1 NodeDaemonEndpoints
-    {2830, 145, 1},  // core/v1 DaemonEndpoint
-    {2858, 146, 11},  // core/v1 NodeSystemInfo
-    {3021, 157, 1},  // core/v1 NodeSwapStatus
-    {3044, 158, 2},  // core/v1 ContainerImage
-    {3083, 160, 2},  // core/v1 AttachedVolume
-    {3126, 162, 4},  // core/v1 NodeConfigStatus
-    {3187, 166, 2},  // core/v1 NodeRuntimeHandler
-    {3214, 168, 2},  // core/v1 NodeRuntimeHandlerFeatures
-    {3288, 170, 1},  // core/v1 NodeFeatures
-    {3334, 171, 5},  // core/v1 PersistentVolume
-    {3359, 176, 10},  // core/v1 PersistentVolumeSpec
-    {3608, 186, 22},  // core/v1 PersistentVolumeSource
-    {3853, 208, 4},  // core/v1 GCEPersistentDiskVolumeSource
-    {3924, 212, 4},  // core/v1 AWSElasticBlockStoreVolumeSource
-    {3974, 216, 2},  // core/v1 HostPathVolumeSource
-    {4024, 218, 4},  // core/v1 GlusterfsPersistentVolumeSource
-    {4093, 222, 3},  // core/v1 NFSVolumeSource
-    {4124, 225, 8},  // core/v1 RBDPersistentVolumeSource
-    {4201, 233, 2},  // core/v1 SecretReference
-    {4225, 235, 11},  // core/v1 ISCSIPersistentVolumeSource
-    {4353, 246, 4},  // core/v1 CinderPersistentVolumeSource
-    {4390, 250, 6},  // core/v1 CephFSPersistentVolumeSource
-    {4438, 256, 5},  // core/v1 FCVolumeSource
-    {4478, 261, 2},  // core/v1 FlockerVolumeSource
-    {4530, 263, 5},  // core/v1 FlexPersistentVolumeSource
-    {4580, 268, 4},  // core/v1 AzureFilePersistentVolumeSource
-    {4657, 272, 4},  // core/v1 VsphereVirtualDiskVolumeSource
-    {4741, 276, 6},  // core/v1 QuobyteVolumeSource
-    {4798, 282, 6},  // core/v1 AzureDiskVolumeSource
-    {4906, 288, 2},  // core/v1 PhotonPersistentDiskVolumeSource
-    {4952, 290, 3},  // core/v1 PortworxVolumeSource
-    {4981, 293, 10},  // core/v1 ScaleIOPersistentVolumeSource
-    {5097, 303, 2},  // core/v1 LocalVolumeSource
-    {5123, 305, 5},  // core/v1 StorageOSPersistentVolumeSource
-    {5179, 310, 10},  // core/v1 CSIPersistentVolumeSource
-    {5356, 320, 1},  // core/v1 VolumeNodeAffinity
-    {5392, 321, 1},  // core/v1 NodeSelector
-    {5431, 322, 2},  // core/v1 NodeSelectorTerm
-    {5485, 324, 3},  // core/v1 NodeSelectorRequirement
-    {5557, 327, 4},  // core/v1 PersistentVolumeStatus
-    {5637, 331, 5},  // core/v1 PersistentVolumeClaim
-    {5667, 336, 9},  // core/v1 PersistentVolumeClaimSpec
-    {5745, 345, 2},  // meta/v1 LabelSelector
-    {5779, 347, 3},  // meta/v1 LabelSelectorRequirement
-    {5837, 350, 2},  // core/v1 VolumeResourceRequirements
-    {5881, 352, 3},  // core/v1 TypedLocalObjectReference
-    {5924, 355, 4},  // core/v1 TypedObjectReference
-    {5953, 359, 8},  // core/v1 PersistentVolumeClaimStatus
-    {6159, 367, 6},  // core/v1 PersistentVolumeClaimCondition
-    {6250, 373, 2},  // core/v1 ModifyVolumeStatus
-    {6352, 375, 5},  // core/v1 Pod
-    {6364, 380, 41},  // core/v1 PodSpec
-    {6995, 421, 2},  // core/v1 Volume
-    {7010, 423, 30},  // core/v1 VolumeSource
-    {7109, 453, 2},  // core/v1 EmptyDirVolumeSource
-    {7172, 455, 3},  // core/v1 GitRepoVolumeSource
-    {7230, 458, 4},  // core/v1 SecretVolumeSource
-    {7284, 462, 3},  // core/v1 KeyToPath
-    {7307, 465, 11},  // core/v1 ISCSIVolumeSource
-    {7333, 476, 1},  // core/v1 LocalObjectReference
-    {7362, 477, 3},  // core/v1 GlusterfsVolumeSource
-    {7392, 480, 2},  // core/v1 PersistentVolumeClaimVolumeSource
-    {7444, 482, 8},  // core/v1 RBDVolumeSource
-    {7468, 490, 5},  // core/v1 FlexVolumeSource
-    {7493, 495, 4},  // core/v1 CinderVolumeSource
-    {7520, 499, 6},  // core/v1 CephFSVolumeSource
-    {7547, 505, 2},  // core/v1 DownwardAPIVolumeSource
-    {7579, 507, 4},  // core/v1 DownwardAPIVolumeFile
-    {7635, 511, 2},  // core/v1 ObjectFieldSelector
-    {7663, 513, 3},  // core/v1 ResourceFieldSelector
-    {7724, 516, 3},  // core/v1 AzureFileVolumeSource
-    {7754, 519, 4},  // core/v1 ConfigMapVolumeSource
-    {7333, 523, 1},  // core/v1 LocalObjectReference
-    {7784, 524, 2},  // core/v1 ProjectedVolumeSource
-    {7822, 526, 6},  // core/v1 VolumeProjection
-    {7901, 532, 3},  // core/v1 SecretProjection
-    {7333, 535, 1},  // core/v1 LocalObjectReference
-    {7926, 536, 1},  // core/v1 DownwardAPIProjection
-    {7956, 537, 3},  // core/v1 ConfigMapProjection
-    {7333, 540, 1},  // core/v1 LocalObjectReference
-    {7984, 541, 3},  // core/v1 ServiceAccountTokenProjection
-    {8049, 544, 5},  // core/v1 ClusterTrustBundleProjection
-    {8111, 549, 6},  // core/v1 PodCertificateProjection
-    {8223, 555, 10},  // core/v1 ScaleIOVolumeSource
-    {8251, 565, 5},  // core/v1 StorageOSVolumeSource
-    {8281, 570, 5},  // core/v1 CSIVolumeSource
-    {8305, 575, 1},  // core/v1 EphemeralVolumeSource
-    {8355, 576, 2},  // core/v1 PersistentVolumeClaimTemplate
-    {8393, 578, 2},  // core/v1 ImageVolumeSource
-    {8454, 580, 25},  // core/v1 Container
-    {8757, 605, 5},  // core/v1 ContainerPort
-    {8795, 610, 3},  // core/v1 EnvFromSource
-    {8837, 613, 2},  // core/v1 ConfigMapEnvSource
-    {7333, 615, 1},  // core/v1 LocalObjectReference
-    {8864, 616, 2},  // core/v1 SecretEnvSource
-    {7333, 618, 1},  // core/v1 LocalObjectReference
-    {8888, 619, 3},  // core/v1 EnvVar
-    {8913, 622, 5},  // core/v1 EnvVarSource
-    {8974, 627, 3},  // core/v1 ConfigMapKeySelector
-    {7333, 630, 1},  // core/v1 LocalObjectReference
-    {9003, 631, 3},  // core/v1 SecretKeySelector
-    {7333, 634, 1},  // core/v1 LocalObjectReference
-    {9029, 635, 4},  // core/v1 FileKeySelector
-    {9053, 639, 3},  // core/v1 ResourceRequirements
-    {9089, 642, 2},  // core/v1 ResourceClaim
-    {9119, 644, 2},  // core/v1 ContainerResizePolicy
-    {9209, 646, 2},  // core/v1 ContainerRestartRule
-    {9278, 648, 2},  // core/v1 ContainerRestartRuleOnExitCodes
-    {9361, 650, 7},  // core/v1 VolumeMount
-    {9485, 657, 2},  // core/v1 VolumeDevice
-    {9506, 659, 7},  // core/v1 Probe
-    {9603, 666, 4},  // core/v1 ProbeHandler
-    {9652, 670, 1},  // core/v1 ExecAction
-    {9671, 671, 5},  // core/v1 HTTPGetAction
-    {9725, 676, 2},  // core/v1 HTTPHeader
-    {9744, 678, 2},  // core/v1 TCPSocketAction
-    {9768, 680, 2},  // core/v1 GRPCAction
-    {9795, 682, 3},  // core/v1 Lifecycle
-    {9852, 685, 4},  // core/v1 LifecycleHandler
-    {9883, 689, 1},  // core/v1 SleepAction
-    {9911, 690, 12},  // core/v1 SecurityContext
-    {10129, 702, 2},  // core/v1 Capabilities
-    {10175, 704, 4},  // core/v1 SELinuxOptions
-    {10209, 708, 4},  // core/v1 WindowsSecurityContextOptions
-    {10315, 712, 2},  // core/v1 SeccompProfile
-    {10377, 714, 2},  // core/v1 AppArmorProfile
-    {10424, 716, 2},  // core/v1 EphemeralContainer
-    {10471, 718, 25},  // core/v1 EphemeralContainerCommon
-    {10504, 743, 13},  // core/v1 PodSecurityContext
-    {10694, 756, 2},  // core/v1 Sysctl
-    {10709, 758, 3},  // core/v1 Affinity
-    {10754, 761, 2},  // core/v1 NodeAffinity
-    {10870, 763, 2},  // core/v1 PreferredSchedulingTerm
-    {10920, 765, 2},  // core/v1 PodAffinity
-    {10940, 767, 6},  // core/v1 PodAffinityTerm
-    {11026, 773, 2},  // core/v1 WeightedPodAffinityTerm
-    {11074, 775, 2},  // core/v1 PodAntiAffinity
-    {11098, 777, 5},  // core/v1 Toleration
-    {11157, 782, 2},  // core/v1 HostAlias
-    {11185, 784, 3},  // core/v1 PodDNSConfig
-    {11227, 787, 2},  // core/v1 PodDNSConfigOption
-    {11254, 789, 1},  // core/v1 PodReadinessGate
-    {11313, 790, 8},  // core/v1 TopologySpreadConstraint
-    {11457, 798, 1},  // core/v1 PodOS
-    {11481, 799, 1},  // core/v1 PodSchedulingGate
-    {11507, 800, 3},  // core/v1 PodResourceClaim
-    {11576, 803, 18},  // core/v1 PodStatus
-    {11841, 821, 7},  // core/v1 PodCondition
-    {11862, 828, 1},  // core/v1 HostIP
-    {11877, 829, 1},  // core/v1 PodIP
-    {11891, 830, 15},  // core/v1 ContainerStatus
-    {12003, 845, 3},  // core/v1 ContainerState
-    {12053, 848, 2},  // core/v1 ContainerStateWaiting
-    {12083, 850, 1},  // core/v1 ContainerStateRunning
-    {12123, 851, 7},  // core/v1 ContainerStateTerminated
-    {12183, 858, 4},  // core/v1 VolumeMountStatus
-    {12209, 862, 1},  // core/v1 ContainerUser
-    {12237, 863, 3},  // core/v1 LinuxContainerUser
-    {12268, 866, 2},  // core/v1 ResourceStatus
-    {12291, 868, 2},  // core/v1 ResourceHealth
-    {12359, 870, 2},  // core/v1 PodResourceClaimStatus
-    {12390, 872, 2},  // core/v1 PodExtendedResourceClaimStatus
-    {12445, 874, 3},  // core/v1 ContainerExtendedResourceRequest
-    {12498, 877, 4},  // core/v1 PodTemplate
-    {12527, 881, 2},  // core/v1 PodTemplateSpec
-    {12551, 883, 5},  // core/v1 ReplicationController
-    {12581, 888, 4},  // core/v1 ReplicationControllerSpec
-    {12640, 892, 6},  // core/v1 ReplicationControllerStatus
-    {12729, 898, 5},  // core/v1 ReplicationControllerCondition
-    {12806, 903, 5},  // core/v1 ResourceQuota
-    {12828, 908, 3},  // core/v1 ResourceQuotaSpec
-    {12904, 911, 1},  // core/v1 ScopeSelector
-    {12926, 912, 3},  // core/v1 ScopedResourceSelectorRequirement
-    {13025, 915, 2},  // core/v1 ResourceQuotaStatus
-    {13058, 917, 7},  // core/v1 Secret
-    {13098, 924, 5},  // core/v1 Service
-    {13114, 929, 20},  // core/v1 ServiceSpec
-    {13571, 949, 6},  // core/v1 ServicePort
-    {13611, 955, 1},  // core/v1 SessionAffinityConfig
-    {13650, 956, 1},  // core/v1 ClientIPConfig
-    {13673, 957, 2},  // core/v1 ServiceStatus
-    {13708, 959, 1},  // core/v1 LoadBalancerStatus
-    {13743, 960, 4},  // core/v1 LoadBalancerIngress
-    {13800, 964, 3},  // core/v1 PortStatus
-    {13819, 967, 6},  // meta/v1 Condition
-    {13837, 973, 6},  // core/v1 ServiceAccount
-    {13868, 979, 5},  // apps/v1 ControllerRevision
-    {13895, 984, 5},  // apps/v1 DaemonSet
-    {13913, 989, 5},  // apps/v1 DaemonSetSpec
-    {13971, 994, 2},  // apps/v1 DaemonSetUpdateStrategy
-    {14048, 996, 2},  // apps/v1 RollingUpdateDaemonSet
-    {14103, 998, 10},  // apps/v1 DaemonSetStatus
-    {14276, 1008, 5},  // apps/v1 DaemonSetCondition
-    {14329, 1013, 5},  // apps/v1 Deployment
-    {14348, 1018, 8},  // apps/v1 DeploymentSpec
-    {14411, 1026, 2},  // apps/v1 DeploymentStrategy
-    {14464, 1028, 2},  // apps/v1 RollingUpdateDeployment
-    {14496, 1030, 9},  // apps/v1 DeploymentStatus
-    {14577, 1039, 6},  // apps/v1 DeploymentCondition
-    {14647, 1045, 5},  // apps/v1 ReplicaSet
-    {14666, 1050, 4},  // apps/v1 ReplicaSetSpec
-    {14689, 1054, 7},  // apps/v1 ReplicaSetStatus
-    {14714, 1061, 5},  // apps/v1 ReplicaSetCondition
-    {14769, 1066, 5},  // apps/v1 StatefulSet
-    {14789, 1071, 11},  // apps/v1 StatefulSetSpec
-    {14939, 1082, 2},  // apps/v1 StatefulSetUpdateStrategy
-    {15006, 1084, 2},  // apps/v1 RollingUpdateStatefulSetStrategy
-    {15047, 1086, 2},  // apps/v1 StatefulSetPersistentVolumeClaimRetentionPolicy
-    {15170, 1088, 1},  // apps/v1 StatefulSetOrdinals
-    {15204, 1089, 10},  // apps/v1 StatefulSetStatus
-    {15277, 1099, 5},  // apps/v1 StatefulSetCondition
-    {15334, 1104, 5},  // batch/v1 CronJob
-    {15351, 1109, 8},  // batch/v1 CronJobSpec
-    {15523, 1117, 2},  // batch/v1 JobTemplateSpec
-    {15548, 1119, 16},  // batch/v1 JobSpec
-    {15798, 1135, 1},  // batch/v1 PodFailurePolicy
-    {15830, 1136, 3},  // batch/v1 PodFailurePolicyRule
-    {15914, 1139, 3},  // batch/v1 PodFailurePolicyOnExitCodesRequirement
-    {16001, 1142, 2},  // batch/v1 PodFailurePolicyOnPodConditionsPattern
-    {16049, 1144, 1},  // batch/v1 SuccessPolicy
-    {16072, 1145, 2},  // batch/v1 SuccessPolicyRule
-    {16131, 1147, 3},  // batch/v1 CronJobStatus
-    {16190, 1150, 5},  // batch/v1 Job
-    {16203, 1155, 11},  // batch/v1 JobStatus
-    {16321, 1166, 6},  // batch/v1 JobCondition
-    {16363, 1172, 2},  // batch/v1 UncountedTerminatedPods
-    {16408, 1174, 5},  // networking/v1 Ingress
-    {16430, 1179, 4},  // networking/v1 IngressSpec
-    {16492, 1183, 2},  // networking/v1 IngressBackend
-    {16521, 1185, 2},  // networking/v1 IngressServiceBackend
-    {16557, 1187, 2},  // networking/v1 ServiceBackendPort
-    {16597, 1189, 2},  // networking/v1 IngressTLS
-    {16628, 1191, 2},  // networking/v1 IngressRule
-    {16654, 1193, 1},  // networking/v1 IngressRuleValue
-    {16690, 1194, 1},  // networking/v1 HTTPIngressRuleValue
-    {16731, 1195, 3},  // networking/v1 HTTPIngressPath
-    {16790, 1198, 1},  // networking/v1 IngressStatus
-    {16818, 1199, 1},  // networking/v1 IngressLoadBalancerStatus
-    {16858, 1200, 3},  // networking/v1 IngressLoadBalancerIngress
-    {16899, 1203, 3},  // networking/v1 IngressPortStatus
-    {16931, 1206, 4},  // networking/v1 IngressClass
-    {16958, 1210, 2},  // networking/v1 IngressClassSpec
-    {17000, 1212, 5},  // networking/v1 IngressClassParametersReference
-    {17052, 1217, 4},  // networking/v1 NetworkPolicy
-    {17080, 1221, 4},  // networking/v1 NetworkPolicySpec
-    {17159, 1225, 2},  // networking/v1 NetworkPolicyIngressRule
-    {17203, 1227, 3},  // networking/v1 NetworkPolicyPort
-    {17243, 1230, 3},  // networking/v1 NetworkPolicyPeer
-    {17283, 1233, 2},  // networking/v1 IPBlock
-    {17317, 1235, 2},  // networking/v1 NetworkPolicyEgressRule
-    {17358, 1237, 5},  // policy/v1 PodDisruptionBudget
-    {17388, 1242, 4},  // policy/v1 PodDisruptionBudgetSpec
-    {17496, 1246, 7},  // policy/v1 PodDisruptionBudgetStatus
-    {17608, 1253, 5},  // rbac/v1 ClusterRole
-    {17644, 1258, 5},  // rbac/v1 PolicyRule
-    {17709, 1263, 1},  // rbac/v1 AggregationRule
-    {17754, 1264, 5},  // rbac/v1 ClusterRoleBinding
-    {17798, 1269, 4},  // rbac/v1 Subject
-    {17814, 1273, 3},  // rbac/v1 RoleRef
-    {17830, 1276, 4},  // rbac/v1 Role
-    {17843, 1280, 5},  // rbac/v1 RoleBinding
-    {17863, 1285, 5},  // autoscaling/v1 HorizontalPodAutoscaler
-    {17902, 1290, 4},  // autoscaling/v1 HorizontalPodAutoscalerSpec
-    {18015, 1294, 3},  // autoscaling/v1 CrossVersionObjectReference
-    {18058, 1297, 5},  // autoscaling/v1 HorizontalPodAutoscalerStatus
-    {18165, 1302, 5},  // autoscaling/v1 Scale
-    {18186, 1307, 1},  // autoscaling/v1 ScaleSpec
-    {18211, 1308, 2},  // autoscaling/v1 ScaleStatus
-    {18238, 1310, 5},  // autoscaling/v2 HorizontalPodAutoscaler
-    {18277, 1315, 5},  // autoscaling/v2 HorizontalPodAutoscalerSpec
-    {18337, 1320, 3},  // autoscaling/v2 CrossVersionObjectReference
-    {18380, 1323, 6},  // autoscaling/v2 MetricSpec
-    {18465, 1329, 3},  // autoscaling/v2 ObjectMetricSource
-    {18529, 1332, 4},  // autoscaling/v2 MetricTarget
-    {18609, 1336, 2},  // autoscaling/v2 MetricIdentifier
-    {18641, 1338, 2},  // autoscaling/v2 PodsMetricSource
-    {18673, 1340, 2},  // autoscaling/v2 ResourceMetricSource
-    {18709, 1342, 3},  // autoscaling/v2 ContainerResourceMetricSource
-    {18764, 1345, 2},  // autoscaling/v2 ExternalMetricSource
-    {18800, 1347, 2},  // autoscaling/v2 HorizontalPodAutoscalerBehavior
-    {18865, 1349, 4},  // autoscaling/v2 HPAScalingRules
-    {18978, 1353, 3},  // autoscaling/v2 HPAScalingPolicy
-    {19034, 1356, 6},  // autoscaling/v2 HorizontalPodAutoscalerStatus
-    {19094, 1362, 6},  // autoscaling/v2 MetricStatus
-    {19122, 1368, 3},  // autoscaling/v2 ObjectMetricStatus
-    {19164, 1371, 3},  // autoscaling/v2 MetricValueStatus
-    {19197, 1374, 2},  // autoscaling/v2 PodsMetricStatus
-    {19229, 1376, 2},  // autoscaling/v2 ResourceMetricStatus
-    {19265, 1378, 3},  // autoscaling/v2 ContainerResourceMetricStatus
-    {19310, 1381, 2},  // autoscaling/v2 ExternalMetricStatus
-    {19346, 1383, 5},  // autoscaling/v2 HorizontalPodAutoscalerCondition
-    {19434, 1388, 4},  // coordination/v1 Lease
-    {19456, 1392, 7},  // coordination/v1 LeaseSpec
-    {19601, 1399, 6},  // discovery/v1 EndpointSlice
-    {19655, 1405, 8},  // discovery/v1 Endpoint
-    {19707, 1413, 3},  // discovery/v1 EndpointConditions
-    {19747, 1416, 2},  // discovery/v1 EndpointHints
-    {19792, 1418, 1},  // discovery/v1 ForZone
-    {19813, 1419, 1},  // discovery/v1 ForNode
-    {19834, 1420, 4},  // discovery/v1 EndpointPort
-    {19860, 1424, 4},  // storage/v1 CSIDriver
-    {19881, 1428, 9},  // storage/v1 CSIDriverSpec
-    {20109, 1437, 2},  // storage/v1 TokenRequest
-    {20133, 1439, 4},  // storage/v1 CSINode
-    {20152, 1443, 1},  // storage/v1 CSINodeSpec
-    {20183, 1444, 4},  // storage/v1 CSINodeDriver
-    {20228, 1448, 1},  // storage/v1 VolumeNodeResources
-    {20259, 1449, 10},  // storage/v1 StorageClass
-    {20387, 1459, 1},  // core/v1 TopologySelectorTerm
-    {20438, 1460, 2},  // core/v1 TopologySelectorLabelRequirement
-    {20479, 1462, 5},  // storage/v1 VolumeAttachment
-    {20507, 1467, 3},  // storage/v1 VolumeAttachmentSpec
-    {20548, 1470, 2},  // storage/v1 VolumeAttachmentSource
-    {20620, 1472, 4},  // storage/v1 VolumeAttachmentStatus
-    {20706, 1476, 3},  // storage/v1 VolumeError
-    {20739, 1479, 4},  // admissionregistration/v1 MutatingWebhookConfiguration
-    {20802, 1483, 12},  // admissionregistration/v1 MutatingWebhook
-    {21053, 1495, 3},  // admissionregistration/v1 WebhookClientConfig
-    {21111, 1498, 4},  // admissionregistration/v1 ServiceReference
-    {21153, 1502, 2},  // admissionregistration/v1 RuleWithOperations
-    {21227, 1504, 4},  // admissionregistration/v1 Rule
-    {21282, 1508, 2},  // admissionregistration/v1 MatchCondition
-    {21333, 1510, 4},  // admissionregistration/v1 ValidatingWebhookConfiguration
-    {21389, 1514, 11},  // admissionregistration/v1 ValidatingWebhook
-    {21432, 1525, 5},  // apiextensions/v1 CustomResourceDefinition
-    {21474, 1530, 6},  // apiextensions/v1 CustomResourceDefinitionSpec
-    {21579, 1536, 6},  // apiextensions/v1 CustomResourceDefinitionNames
-    {21673, 1542, 9},  // apiextensions/v1 CustomResourceDefinitionVersion
-    {21829, 1551, 1},  // apiextensions/v1 CustomResourceValidation
-    {21887, 1552, 44},  // apiextensions/v1 JSONSchemaProps
-    {22535, 1596, 2},  // apiextensions/v1 ExternalDocumentation
-    {22574, 1598, 6},  // apiextensions/v1 ValidationRule
-    {22665, 1604, 2},  // apiextensions/v1 CustomResourceSubresources
-    {22715, 1606, 0},  // apiextensions/v1 CustomResourceSubresourceStatus
-    {22764, 1606, 3},  // apiextensions/v1 CustomResourceSubresourceScale
-    {22866, 1609, 6},  // apiextensions/v1 CustomResourceColumnDefinition
-    {22923, 1615, 1},  // apiextensions/v1 SelectableField
-    {22956, 1616, 2},  // apiextensions/v1 CustomResourceConversion
-    {23032, 1618, 2},  // apiextensions/v1 WebhookConversion
-    {23092, 1620, 3},  // apiextensions/v1 WebhookClientConfig
-    {23129, 1623, 4},  // apiextensions/v1 ServiceReference
-    {23163, 1627, 3},  // apiextensions/v1 CustomResourceDefinitionStatus
-    {23240, 1630, 5},  // apiextensions/v1 CustomResourceDefinitionCondition
-    {23332, 1635, 7},  // scheduling/v1 PriorityClass
-    {23374, 1642, 6},  // node/v1 RuntimeClass
-    {23414, 1648, 1},  // node/v1 Overhead
-    {23440, 1649, 2},  // node/v1 Scheduling
-    {23459, 1651, 17},  // events/v1 Event
-    {23592, 1668, 2},  // events/v1 EventSeries
-    {23614, 1670, 5},  // authentication/v1 TokenRequest
-    {23645, 1675, 3},  // authentication/v1 TokenRequestSpec
-    {23705, 1678, 4},  // authentication/v1 BoundObjectReference
-    {23744, 1682, 2},  // authentication/v1 TokenRequestStatus
-    {23807, 1684, 5},  // authentication/v1 TokenReview
-    {23837, 1689, 2},  // authentication/v1 TokenReviewSpec
-    {23871, 1691, 4},  // authentication/v1 TokenReviewStatus
-    {23921, 1695, 4},  // authentication/v1 UserInfo
-    {23995, 1699, 5},  // authorization/v1 SubjectAccessReview
-    {24032, 1704, 6},  // authorization/v1 SubjectAccessReviewSpec
-    {24114, 1710, 9},  // authorization/v1 ResourceAttributes
-    {24177, 1719, 2},  // authorization/v1 FieldSelectorAttributes
-    {24243, 1721, 3},  // meta/v1 FieldSelectorRequirement
-    {24301, 1724, 2},  // authorization/v1 LabelSelectorAttributes
-    {24342, 1726, 2},  // authorization/v1 NonResourceAttributes
-    {24381, 1728, 4},  // authorization/v1 SubjectAccessReviewStatus
-    {24455, 1732, 8},  // meta/v1 Status
-    {24499, 1740, 4},  // meta/v1 ListMeta
-    {24544, 1744, 6},  // meta/v1 StatusDetails
-    {24591, 1750, 3},  // meta/v1 StatusCause
+    {1112, 0, 6},  // core/v1 ConfigMap
+    {1181, 6, 15},  // meta/v1 ObjectMeta
+    {1398, 21, 6},  // meta/v1 OwnerReference
+    {1451, 27, 7},  // meta/v1 ManagedFieldsEntry
+    {1563, 34, 4},  // core/v1 Endpoints
+    {1589, 38, 3},  // core/v1 EndpointSubset
+    {1646, 41, 4},  // core/v1 EndpointAddress
+    {1698, 45, 7},  // core/v1 ObjectReference
+    {1732, 52, 4},  // core/v1 EndpointPort
+    {1777, 56, 17},  // core/v1 Event
+    {1932, 73, 2},  // core/v1 EventSource
+    {1967, 75, 2},  // core/v1 EventSeries
+    {2004, 77, 4},  // core/v1 LimitRange
+    {2028, 81, 1},  // core/v1 LimitRangeSpec
+    {2058, 82, 6},  // core/v1 LimitRangeItem
+    {2162, 88, 5},  // core/v1 Namespace
+    {2187, 93, 1},  // core/v1 NamespaceSpec
+    {2228, 94, 2},  // core/v1 NamespaceStatus
+    {2287, 96, 5},  // core/v1 NamespaceCondition
+    {2378, 101, 5},  // core/v1 Node
+    {2391, 106, 7},  // core/v1 NodeSpec
+    {2481, 113, 4},  // core/v1 Taint
+    {2537, 117, 1},  // core/v1 NodeConfigSource
+    {2572, 118, 5},  // core/v1 ConfigMapNodeConfigSource
+    {2623, 123, 13},  // core/v1 NodeStatus
+    {2791, 136, 6},  // core/v1 NodeCondition
+    {2852, 142, 2},  // core/v1 NodeAddress
+    {2899, 144, 1},  // core/v1 NodeDaemonEndpoints
+    {2943, 145, 1},  // core/v1 DaemonEndpoint
+    {2971, 146, 11},  // core/v1 NodeSystemInfo
+    {3134, 157, 1},  // core/v1 NodeSwapStatus
+    {3157, 158, 2},  // core/v1 ContainerImage
+    {3196, 160, 2},  // core/v1 AttachedVolume
+    {3239, 162, 4},  // core/v1 NodeConfigStatus
+    {3300, 166, 2},  // core/v1 NodeRuntimeHandler
+    {3327, 168, 2},  // core/v1 NodeRuntimeHandlerFeatures
+    {3401, 170, 1},  // core/v1 NodeFeatures
+    {3447, 171, 5},  // core/v1 PersistentVolume
+    {3472, 176, 10},  // core/v1 PersistentVolumeSpec
+    {3721, 186, 22},  // core/v1 PersistentVolumeSource
+    {3966, 208, 4},  // core/v1 GCEPersistentDiskVolumeSource
+    {4037, 212, 4},  // core/v1 AWSElasticBlockStoreVolumeSource
+    {4087, 216, 2},  // core/v1 HostPathVolumeSource
+    {4137, 218, 4},  // core/v1 GlusterfsPersistentVolumeSource
+    {4206, 222, 3},  // core/v1 NFSVolumeSource
+    {4237, 225, 8},  // core/v1 RBDPersistentVolumeSource
+    {4314, 233, 2},  // core/v1 SecretReference
+    {4338, 235, 11},  // core/v1 ISCSIPersistentVolumeSource
+    {4466, 246, 4},  // core/v1 CinderPersistentVolumeSource
+    {4503, 250, 6},  // core/v1 CephFSPersistentVolumeSource
+    {4551, 256, 5},  // core/v1 FCVolumeSource
+    {4591, 261, 2},  // core/v1 FlockerVolumeSource
+    {4643, 263, 5},  // core/v1 FlexPersistentVolumeSource
+    {4693, 268, 4},  // core/v1 AzureFilePersistentVolumeSource
+    {4770, 272, 4},  // core/v1 VsphereVirtualDiskVolumeSource
+    {4854, 276, 6},  // core/v1 QuobyteVolumeSource
+    {4911, 282, 6},  // core/v1 AzureDiskVolumeSource
+    {5019, 288, 2},  // core/v1 PhotonPersistentDiskVolumeSource
+    {5065, 290, 3},  // core/v1 PortworxVolumeSource
+    {5094, 293, 10},  // core/v1 ScaleIOPersistentVolumeSource
+    {5210, 303, 2},  // core/v1 LocalVolumeSource
+    {5236, 305, 5},  // core/v1 StorageOSPersistentVolumeSource
+    {5292, 310, 10},  // core/v1 CSIPersistentVolumeSource
+    {5469, 320, 1},  // core/v1 VolumeNodeAffinity
+    {5505, 321, 1},  // core/v1 NodeSelector
+    {5544, 322, 2},  // core/v1 NodeSelectorTerm
+    {5598, 324, 3},  // core/v1 NodeSelectorRequirement
+    {5670, 327, 4},  // core/v1 PersistentVolumeStatus
+    {5750, 331, 5},  // core/v1 PersistentVolumeClaim
+    {5780, 336, 9},  // core/v1 PersistentVolumeClaimSpec
+    {5858, 345, 2},  // meta/v1 LabelSelector
+    {5892, 347, 3},  // meta/v1 LabelSelectorRequirement
+    {5950, 350, 2},  // core/v1 VolumeResourceRequirements
+    {5994, 352, 3},  // core/v1 TypedLocalObjectReference
+    {6037, 355, 4},  // core/v1 TypedObjectReference
+    {6066, 359, 8},  // core/v1 PersistentVolumeClaimStatus
+    {6272, 367, 6},  // core/v1 PersistentVolumeClaimCondition
+    {6363, 373, 2},  // core/v1 ModifyVolumeStatus
+    {6465, 375, 5},  // core/v1 Pod
+    {6477, 380, 41},  // core/v1 PodSpec
+    {7108, 421, 2},  // core/v1 Volume
+    {7123, 423, 30},  // core/v1 VolumeSource
+    {7222, 453, 2},  // core/v1 EmptyDirVolumeSource
+    {7285, 455, 3},  // core/v1 GitRepoVolumeSource
+    {7343, 458, 4},  // core/v1 SecretVolumeSource
+    {7397, 462, 3},  // core/v1 KeyToPath
+    {7420, 465, 11},  // core/v1 ISCSIVolumeSource
+    {7446, 476, 1},  // core/v1 LocalObjectReference
+    {7475, 477, 3},  // core/v1 GlusterfsVolumeSource
+    {7505, 480, 2},  // core/v1 PersistentVolumeClaimVolumeSource
+    {7557, 482, 8},  // core/v1 RBDVolumeSource
+    {7581, 490, 5},  // core/v1 FlexVolumeSource
+    {7606, 495, 4},  // core/v1 CinderVolumeSource
+    {7633, 499, 6},  // core/v1 CephFSVolumeSource
+    {7660, 505, 2},  // core/v1 DownwardAPIVolumeSource
+    {7692, 507, 4},  // core/v1 DownwardAPIVolumeFile
+    {7748, 511, 2},  // core/v1 ObjectFieldSelector
+    {7776, 513, 3},  // core/v1 ResourceFieldSelector
+    {7837, 516, 3},  // core/v1 AzureFileVolumeSource
+    {7867, 519, 4},  // core/v1 ConfigMapVolumeSource
+    {7446, 523, 1},  // core/v1 LocalObjectReference
+    {7897, 524, 2},  // core/v1 ProjectedVolumeSource
+    {7935, 526, 6},  // core/v1 VolumeProjection
+    {8014, 532, 3},  // core/v1 SecretProjection
+    {7446, 535, 1},  // core/v1 LocalObjectReference
+    {8039, 536, 1},  // core/v1 DownwardAPIProjection
+    {8069, 537, 3},  // core/v1 ConfigMapProjection
+    {7446, 540, 1},  // core/v1 LocalObjectReference
+    {8097, 541, 3},  // core/v1 ServiceAccountTokenProjection
+    {8162, 544, 5},  // core/v1 ClusterTrustBundleProjection
+    {8224, 549, 6},  // core/v1 PodCertificateProjection
+    {8336, 555, 10},  // core/v1 ScaleIOVolumeSource
+    {8364, 565, 5},  // core/v1 StorageOSVolumeSource
+    {8394, 570, 5},  // core/v1 CSIVolumeSource
+    {8418, 575, 1},  // core/v1 EphemeralVolumeSource
+    {8468, 576, 2},  // core/v1 PersistentVolumeClaimTemplate
+    {8506, 578, 2},  // core/v1 ImageVolumeSource
+    {8567, 580, 25},  // core/v1 Container
+    {8870, 605, 5},  // core/v1 ContainerPort
+    {8908, 610, 3},  // core/v1 EnvFromSource
+    {8950, 613, 2},  // core/v1 ConfigMapEnvSource
+    {7446, 615, 1},  // core/v1 LocalObjectReference
+    {8977, 616, 2},  // core/v1 SecretEnvSource
+    {7446, 618, 1},  // core/v1 LocalObjectReference
+    {9001, 619, 3},  // core/v1 EnvVar
+    {9026, 622, 5},  // core/v1 EnvVarSource
+    {9087, 627, 3},  // core/v1 ConfigMapKeySelector
+    {7446, 630, 1},  // core/v1 LocalObjectReference
+    {9116, 631, 3},  // core/v1 SecretKeySelector
+    {7446, 634, 1},  // core/v1 LocalObjectReference
+    {9142, 635, 4},  // core/v1 FileKeySelector
+    {9166, 639, 3},  // core/v1 ResourceRequirements
+    {9202, 642, 2},  // core/v1 ResourceClaim
+    {9232, 644, 2},  // core/v1 ContainerResizePolicy
+    {9322, 646, 2},  // core/v1 ContainerRestartRule
+    {9391, 648, 2},  // core/v1 ContainerRestartRuleOnExitCodes
+    {9474, 650, 7},  // core/v1 VolumeMount
+    {9598, 657, 2},  // core/v1 VolumeDevice
+    {9619, 659, 7},  // core/v1 Probe
+    {9716, 666, 4},  // core/v1 ProbeHandler
+    {9765, 670, 1},  // core/v1 ExecAction
+    {9784, 671, 5},  // core/v1 HTTPGetAction
+    {9838, 676, 2},  // core/v1 HTTPHeader
+    {9857, 678, 2},  // core/v1 TCPSocketAction
+    {9881, 680, 2},  // core/v1 GRPCAction
+    {9908, 682, 3},  // core/v1 Lifecycle
+    {9965, 685, 4},  // core/v1 LifecycleHandler
+    {9996, 689, 1},  // core/v1 SleepAction
+    {10024, 690, 12},  // core/v1 SecurityContext
+    {10242, 702, 2},  // core/v1 Capabilities
+    {10288, 704, 4},  // core/v1 SELinuxOptions
+    {10322, 708, 4},  // core/v1 WindowsSecurityContextOptions
+    {10428, 712, 2},  // core/v1 SeccompProfile
+    {10490, 714, 2},  // core/v1 AppArmorProfile
+    {10537, 716, 2},  // core/v1 EphemeralContainer
+    {10584, 718, 25},  // core/v1 EphemeralContainerCommon
+    {10617, 743, 13},  // core/v1 PodSecurityContext
+    {10807, 756, 2},  // core/v1 Sysctl
+    {10822, 758, 3},  // core/v1 Affinity
+    {10867, 761, 2},  // core/v1 NodeAffinity
+    {10983, 763, 2},  // core/v1 PreferredSchedulingTerm
+    {11033, 765, 2},  // core/v1 PodAffinity
+    {11053, 767, 6},  // core/v1 PodAffinityTerm
+    {11139, 773, 2},  // core/v1 WeightedPodAffinityTerm
+    {11187, 775, 2},  // core/v1 PodAntiAffinity
+    {11211, 777, 5},  // core/v1 Toleration
+    {11270, 782, 2},  // core/v1 HostAlias
+    {11298, 784, 3},  // core/v1 PodDNSConfig
+    {11340, 787, 2},  // core/v1 PodDNSConfigOption
+    {11367, 789, 1},  // core/v1 PodReadinessGate
+    {11426, 790, 8},  // core/v1 TopologySpreadConstraint
+    {11570, 798, 1},  // core/v1 PodOS
+    {11594, 799, 1},  // core/v1 PodSchedulingGate
+    {11620, 800, 3},  // core/v1 PodResourceClaim
+    {11689, 803, 18},  // core/v1 PodStatus
+    {11954, 821, 7},  // core/v1 PodCondition
+    {11975, 828, 1},  // core/v1 HostIP
+    {11990, 829, 1},  // core/v1 PodIP
+    {12004, 830, 15},  // core/v1 ContainerStatus
+    {12116, 845, 3},  // core/v1 ContainerState
+    {12166, 848, 2},  // core/v1 ContainerStateWaiting
+    {12196, 850, 1},  // core/v1 ContainerStateRunning
+    {12236, 851, 7},  // core/v1 ContainerStateTerminated
+    {12296, 858, 4},  // core/v1 VolumeMountStatus
+    {12322, 862, 1},  // core/v1 ContainerUser
+    {12350, 863, 3},  // core/v1 LinuxContainerUser
+    {12381, 866, 2},  // core/v1 ResourceStatus
+    {12404, 868, 2},  // core/v1 ResourceHealth
+    {12472, 870, 2},  // core/v1 PodResourceClaimStatus
+    {12503, 872, 2},  // core/v1 PodExtendedResourceClaimStatus
+    {12558, 874, 3},  // core/v1 ContainerExtendedResourceRequest
+    {12611, 877, 4},  // core/v1 PodTemplate
+    {12640, 881, 2},  // core/v1 PodTemplateSpec
+    {12664, 883, 5},  // core/v1 ReplicationController
+    {12694, 888, 4},  // core/v1 ReplicationControllerSpec
+    {12753, 892, 6},  // core/v1 ReplicationControllerStatus
+    {12842, 898, 5},  // core/v1 ReplicationControllerCondition
+    {12919, 903, 5},  // core/v1 ResourceQuota
+    {12941, 908, 3},  // core/v1 ResourceQuotaSpec
+    {13017, 911, 1},  // core/v1 ScopeSelector
+    {13039, 912, 3},  // core/v1 ScopedResourceSelectorRequirement
+    {13138, 915, 2},  // core/v1 ResourceQuotaStatus
+    {13171, 917, 7},  // core/v1 Secret
+    {13211, 924, 5},  // core/v1 Service
+    {13227, 929, 20},  // core/v1 ServiceSpec
+    {13684, 949, 6},  // core/v1 ServicePort
+    {13724, 955, 1},  // core/v1 SessionAffinityConfig
+    {13763, 956, 1},  // core/v1 ClientIPConfig
+    {13786, 957, 2},  // core/v1 ServiceStatus
+    {13821, 959, 1},  // core/v1 LoadBalancerStatus
+    {13856, 960, 4},  // core/v1 LoadBalancerIngress
+    {13913, 964, 3},  // core/v1 PortStatus
+    {13932, 967, 6},  // meta/v1 Condition
+    {13950, 973, 6},  // core/v1 ServiceAccount
+    {13981, 979, 5},  // apps/v1 ControllerRevision
+    {14008, 984, 5},  // apps/v1 DaemonSet
+    {14026, 989, 5},  // apps/v1 DaemonSetSpec
+    {14084, 994, 2},  // apps/v1 DaemonSetUpdateStrategy
+    {14161, 996, 2},  // apps/v1 RollingUpdateDaemonSet
+    {14216, 998, 10},  // apps/v1 DaemonSetStatus
+    {14389, 1008, 5},  // apps/v1 DaemonSetCondition
+    {14442, 1013, 5},  // apps/v1 Deployment
+    {14461, 1018, 8},  // apps/v1 DeploymentSpec
+    {14524, 1026, 2},  // apps/v1 DeploymentStrategy
+    {14577, 1028, 2},  // apps/v1 RollingUpdateDeployment
+    {14609, 1030, 9},  // apps/v1 DeploymentStatus
+    {14690, 1039, 6},  // apps/v1 DeploymentCondition
+    {14760, 1045, 5},  // apps/v1 ReplicaSet
+    {14779, 1050, 4},  // apps/v1 ReplicaSetSpec
+    {14802, 1054, 7},  // apps/v1 ReplicaSetStatus
+    {14827, 1061, 5},  // apps/v1 ReplicaSetCondition
+    {14882, 1066, 5},  // apps/v1 StatefulSet
+    {14902, 1071, 11},  // apps/v1 StatefulSetSpec
+    {15052, 1082, 2},  // apps/v1 StatefulSetUpdateStrategy
+    {15119, 1084, 2},  // apps/v1 RollingUpdateStatefulSetStrategy
+    {15160, 1086, 2},  // apps/v1 StatefulSetPersistentVolumeClaimRetentionPolicy
+    {15283, 1088, 1},  // apps/v1 StatefulSetOrdinals
+    {15317, 1089, 10},  // apps/v1 StatefulSetStatus
+    {15390, 1099, 5},  // apps/v1 StatefulSetCondition
+    {15447, 1104, 5},  // batch/v1 CronJob
+    {15464, 1109, 8},  // batch/v1 CronJobSpec
+    {15636, 1117, 2},  // batch/v1 JobTemplateSpec
+    {15661, 1119, 16},  // batch/v1 JobSpec
+    {15911, 1135, 1},  // batch/v1 PodFailurePolicy
+    {15943, 1136, 3},  // batch/v1 PodFailurePolicyRule
+    {16027, 1139, 3},  // batch/v1 PodFailurePolicyOnExitCodesRequirement
+    {16114, 1142, 2},  // batch/v1 PodFailurePolicyOnPodConditionsPattern
+    {16162, 1144, 1},  // batch/v1 SuccessPolicy
+    {16185, 1145, 2},  // batch/v1 SuccessPolicyRule
+    {16244, 1147, 3},  // batch/v1 CronJobStatus
+    {16303, 1150, 5},  // batch/v1 Job
+    {16316, 1155, 11},  // batch/v1 JobStatus
+    {16434, 1166, 6},  // batch/v1 JobCondition
+    {16476, 1172, 2},  // batch/v1 UncountedTerminatedPods
+    {16521, 1174, 5},  // networking/v1 Ingress
+    {16543, 1179, 4},  // networking/v1 IngressSpec
+    {16605, 1183, 2},  // networking/v1 IngressBackend
+    {16634, 1185, 2},  // networking/v1 IngressServiceBackend
+    {16670, 1187, 2},  // networking/v1 ServiceBackendPort
+    {16710, 1189, 2},  // networking/v1 IngressTLS
+    {16741, 1191, 2},  // networking/v1 IngressRule
+    {16767, 1193, 1},  // networking/v1 IngressRuleValue
+    {16803, 1194, 1},  // networking/v1 HTTPIngressRuleValue
+    {16844, 1195, 3},  // networking/v1 HTTPIngressPath
+    {16903, 1198, 1},  // networking/v1 IngressStatus
+    {16931, 1199, 1},  // networking/v1 IngressLoadBalancerStatus
+    {16971, 1200, 3},  // networking/v1 IngressLoadBalancerIngress
+    {17012, 1203, 3},  // networking/v1 IngressPortStatus
+    {17044, 1206, 4},  // networking/v1 IngressClass
+    {17071, 1210, 2},  // networking/v1 IngressClassSpec
+    {17113, 1212, 5},  // networking/v1 IngressClassParametersReference
+    {17165, 1217, 4},  // networking/v1 NetworkPolicy
+    {17193, 1221, 4},  // networking/v1 NetworkPolicySpec
+    {17272, 1225, 2},  // networking/v1 NetworkPolicyIngressRule
+    {17316, 1227, 3},  // networking/v1 NetworkPolicyPort
+    {17356, 1230, 3},  // networking/v1 NetworkPolicyPeer
+    {17396, 1233, 2},  // networking/v1 IPBlock
+    {17430, 1235, 2},  // networking/v1 NetworkPolicyEgressRule
+    {17471, 1237, 4},  // policy/v1 Eviction
+    {17504, 1241, 8},  // meta/v1 DeleteOptions
+    {17673, 1249, 2},  // meta/v1 Preconditions
+    {17695, 1251, 5},  // policy/v1 PodDisruptionBudget
+    {17725, 1256, 4},  // policy/v1 PodDisruptionBudgetSpec
+    {17833, 1260, 7},  // policy/v1 PodDisruptionBudgetStatus
+    {17945, 1267, 5},  // rbac/v1 ClusterRole
+    {17981, 1272, 5},  // rbac/v1 PolicyRule
+    {18046, 1277, 1},  // rbac/v1 AggregationRule
+    {18091, 1278, 5},  // rbac/v1 ClusterRoleBinding
+    {18135, 1283, 4},  // rbac/v1 Subject
+    {18151, 1287, 3},  // rbac/v1 RoleRef
+    {18167, 1290, 4},  // rbac/v1 Role
+    {18180, 1294, 5},  // rbac/v1 RoleBinding
+    {18200, 1299, 5},  // autoscaling/v1 HorizontalPodAutoscaler
+    {18239, 1304, 4},  // autoscaling/v1 HorizontalPodAutoscalerSpec
+    {18352, 1308, 3},  // autoscaling/v1 CrossVersionObjectReference
+    {18395, 1311, 5},  // autoscaling/v1 HorizontalPodAutoscalerStatus
+    {18502, 1316, 5},  // autoscaling/v1 Scale
+    {18523, 1321, 1},  // autoscaling/v1 ScaleSpec
+    {18548, 1322, 2},  // autoscaling/v1 ScaleStatus
+    {18575, 1324, 5},  // autoscaling/v2 HorizontalPodAutoscaler
+    {18614, 1329, 5},  // autoscaling/v2 HorizontalPodAutoscalerSpec
+    {18674, 1334, 3},  // autoscaling/v2 CrossVersionObjectReference
+    {18717, 1337, 6},  // autoscaling/v2 MetricSpec
+    {18802, 1343, 3},  // autoscaling/v2 ObjectMetricSource
+    {18866, 1346, 4},  // autoscaling/v2 MetricTarget
+    {18946, 1350, 2},  // autoscaling/v2 MetricIdentifier
+    {18978, 1352, 2},  // autoscaling/v2 PodsMetricSource
+    {19010, 1354, 2},  // autoscaling/v2 ResourceMetricSource
+    {19046, 1356, 3},  // autoscaling/v2 ContainerResourceMetricSource
+    {19101, 1359, 2},  // autoscaling/v2 ExternalMetricSource
+    {19137, 1361, 2},  // autoscaling/v2 HorizontalPodAutoscalerBehavior
+    {19202, 1363, 4},  // autoscaling/v2 HPAScalingRules
+    {19315, 1367, 3},  // autoscaling/v2 HPAScalingPolicy
+    {19371, 1370, 6},  // autoscaling/v2 HorizontalPodAutoscalerStatus
+    {19431, 1376, 6},  // autoscaling/v2 MetricStatus
+    {19459, 1382, 3},  // autoscaling/v2 ObjectMetricStatus
+    {19501, 1385, 3},  // autoscaling/v2 MetricValueStatus
+    {19534, 1388, 2},  // autoscaling/v2 PodsMetricStatus
+    {19566, 1390, 2},  // autoscaling/v2 ResourceMetricStatus
+    {19602, 1392, 3},  // autoscaling/v2 ContainerResourceMetricStatus
+    {19647, 1395, 2},  // autoscaling/v2 ExternalMetricStatus
+    {19683, 1397, 5},  // autoscaling/v2 HorizontalPodAutoscalerCondition
+    {19771, 1402, 4},  // coordination/v1 Lease
+    {19793, 1406, 7},  // coordination/v1 LeaseSpec
+    {19938, 1413, 6},  // discovery/v1 EndpointSlice
+    {19992, 1419, 8},  // discovery/v1 Endpoint
+    {20044, 1427, 3},  // discovery/v1 EndpointConditions
+    {20084, 1430, 2},  // discovery/v1 EndpointHints
+    {20129, 1432, 1},  // discovery/v1 ForZone
+    {20150, 1433, 1},  // discovery/v1 ForNode
+    {20171, 1434, 4},  // discovery/v1 EndpointPort
+    {20197, 1438, 4},  // storage/v1 CSIDriver
+    {20218, 1442, 9},  // storage/v1 CSIDriverSpec
+    {20446, 1451, 2},  // storage/v1 TokenRequest
+    {20470, 1453, 4},  // storage/v1 CSINode
+    {20489, 1457, 1},  // storage/v1 CSINodeSpec
+    {20520, 1458, 4},  // storage/v1 CSINodeDriver
+    {20565, 1462, 1},  // storage/v1 VolumeNodeResources
+    {20596, 1463, 10},  // storage/v1 StorageClass
+    {20724, 1473, 1},  // core/v1 TopologySelectorTerm
+    {20775, 1474, 2},  // core/v1 TopologySelectorLabelRequirement
+    {20816, 1476, 5},  // storage/v1 VolumeAttachment
+    {20844, 1481, 3},  // storage/v1 VolumeAttachmentSpec
+    {20885, 1484, 2},  // storage/v1 VolumeAttachmentSource
+    {20957, 1486, 4},  // storage/v1 VolumeAttachmentStatus
+    {21043, 1490, 3},  // storage/v1 VolumeError
+    {21076, 1493, 4},  // admissionregistration/v1 MutatingWebhookConfiguration
+    {21139, 1497, 12},  // admissionregistration/v1 MutatingWebhook
+    {21390, 1509, 3},  // admissionregistration/v1 WebhookClientConfig
+    {21448, 1512, 4},  // admissionregistration/v1 ServiceReference
+    {21490, 1516, 2},  // admissionregistration/v1 RuleWithOperations
+    {21564, 1518, 4},  // admissionregistration/v1 Rule
+    {21619, 1522, 2},  // admissionregistration/v1 MatchCondition
+    {21670, 1524, 4},  // admissionregistration/v1 ValidatingWebhookConfiguration
+    {21726, 1528, 11},  // admissionregistration/v1 ValidatingWebhook
+    {21769, 1539, 5},  // apiextensions/v1 CustomResourceDefinition
+    {21811, 1544, 6},  // apiextensions/v1 CustomResourceDefinitionSpec
+    {21916, 1550, 6},  // apiextensions/v1 CustomResourceDefinitionNames
+    {22010, 1556, 9},  // apiextensions/v1 CustomResourceDefinitionVersion
+    {22166, 1565, 1},  // apiextensions/v1 CustomResourceValidation
+    {22224, 1566, 44},  // apiextensions/v1 JSONSchemaProps
+    {22872, 1610, 2},  // apiextensions/v1 ExternalDocumentation
+    {22911, 1612, 6},  // apiextensions/v1 ValidationRule
+    {23002, 1618, 2},  // apiextensions/v1 CustomResourceSubresources
+    {23052, 1620, 0},  // apiextensions/v1 CustomResourceSubresourceStatus
+    {23101, 1620, 3},  // apiextensions/v1 CustomResourceSubresourceScale
+    {23203, 1623, 6},  // apiextensions/v1 CustomResourceColumnDefinition
+    {23260, 1629, 1},  // apiextensions/v1 SelectableField
+    {23293, 1630, 2},  // apiextensions/v1 CustomResourceConversion
+    {23369, 1632, 2},  // apiextensions/v1 WebhookConversion
+    {23429, 1634, 3},  // apiextensions/v1 WebhookClientConfig
+    {23466, 1637, 4},  // apiextensions/v1 ServiceReference
+    {23500, 1641, 3},  // apiextensions/v1 CustomResourceDefinitionStatus
+    {23577, 1644, 5},  // apiextensions/v1 CustomResourceDefinitionCondition
+    {23669, 1649, 7},  // scheduling/v1 PriorityClass
+    {23711, 1656, 6},  // node/v1 RuntimeClass
+    {23751, 1662, 1},  // node/v1 Overhead
+    {23777, 1663, 2},  // node/v1 Scheduling
+    {23796, 1665, 17},  // events/v1 Event
+    {23929, 1682, 2},  // events/v1 EventSeries
+    {23951, 1684, 5},  // authentication/v1 TokenRequest
+    {23982, 1689, 3},  // authentication/v1 TokenRequestSpec
+    {24042, 1692, 4},  // authentication/v1 BoundObjectReference
+    {24081, 1696, 2},  // authentication/v1 TokenRequestStatus
+    {24144, 1698, 5},  // authentication/v1 TokenReview
+    {24174, 1703, 2},  // authentication/v1 TokenReviewSpec
+    {24208, 1705, 4},  // authentication/v1 TokenReviewStatus
+    {24258, 1709, 4},  // authentication/v1 UserInfo
+    {24332, 1713, 4},  // authentication/v1 SelfSubjectReview
+    {24368, 1717, 1},  // authentication/v1 SelfSubjectReviewStatus
+    {24419, 1718, 5},  // authorization/v1 LocalSubjectAccessReview
+    {24461, 1723, 6},  // authorization/v1 SubjectAccessReviewSpec
+    {24543, 1729, 9},  // authorization/v1 ResourceAttributes
+    {24606, 1738, 2},  // authorization/v1 FieldSelectorAttributes
+    {24672, 1740, 3},  // meta/v1 FieldSelectorRequirement
+    {24730, 1743, 2},  // authorization/v1 LabelSelectorAttributes
+    {24771, 1745, 2},  // authorization/v1 NonResourceAttributes
+    {24810, 1747, 4},  // authorization/v1 SubjectAccessReviewStatus
+    {24884, 1751, 5},  // authorization/v1 SelfSubjectAccessReview
+    {24925, 1756, 2},  // authorization/v1 SelfSubjectAccessReviewSpec
+    {24970, 1758, 5},  // authorization/v1 SelfSubjectRulesReview
+    {25010, 1763, 1},  // authorization/v1 SelfSubjectRulesReviewSpec
+    {25054, 1764, 4},  // authorization/v1 SubjectRulesReviewStatus
+    {25138, 1768, 4},  // authorization/v1 ResourceRule
+    {25168, 1772, 2},  // authorization/v1 NonResourceRule
+    {25201, 1774, 5},  // authorization/v1 SubjectAccessReview
+    {25238, 1779, 8},  // meta/v1 Status
+    {25282, 1787, 4},  // meta/v1 ListMeta
+    {25327, 1791, 6},  // meta/v1 StatusDetails
+    {25374, 1797, 3},  // meta/v1 StatusCause
 };
 
 constexpr FieldRow kFields[] = {
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1028, 13, 3, kOmitEmpty, 0, 0},  // binaryData
-    {1039, 3, 2, kOmitEmpty, 0, 0},  // data
-    {1044, 4, 4, kOmitEmpty | kPointer, 0, 0},  // immutable
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1087, 3, 12, kOmitEmpty, 0, 0},  // annotations
-    {1099, 2, 8, kOmitEmpty | kOmitZero, 0, 0},  // creationTimestamp
-    {1117, 1, 10, kOmitEmpty | kPointer, 0, 1144},  // deletionGracePeriodSeconds
-    {1150, 2, 9, kOmitEmpty | kPointer, 0, 0},  // deletionTimestamp
-    {1168, 7, 14, kOmitEmpty | kPatchMerge, 0, 0},  // finalizers
-    {1179, 0, 2, kOmitEmpty, 0, 0},  // generateName
-    {1192, 1, 7, kOmitEmpty, 0, 1144},  // generation
-    {1203, 3, 11, kOmitEmpty, 0, 0},  // labels
-    {1210, 10, 17, kOmitEmpty, 0, 0},  // managedFields
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1141, 13, 3, kOmitEmpty, 0, 0},  // binaryData
+    {1152, 3, 2, kOmitEmpty, 0, 0},  // data
+    {1157, 4, 4, kOmitEmpty | kPointer, 0, 0},  // immutable
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1200, 3, 12, kOmitEmpty, 0, 0},  // annotations
+    {1212, 2, 8, kOmitEmpty | kOmitZero, 0, 0},  // creationTimestamp
+    {1230, 1, 10, kOmitEmpty | kPointer, 0, 1257},  // deletionGracePeriodSeconds
+    {1263, 2, 9, kOmitEmpty | kPointer, 0, 0},  // deletionTimestamp
+    {1281, 7, 14, kOmitEmpty | kPatchMerge, 0, 0},  // finalizers
+    {1292, 0, 2, kOmitEmpty, 0, 0},  // generateName
+    {1305, 1, 7, kOmitEmpty, 0, 1257},  // generation
+    {1316, 3, 11, kOmitEmpty, 0, 0},  // labels
+    {1323, 10, 17, kOmitEmpty, 0, 0},  // managedFields
     {108, 0, 1, kOmitEmpty, 0, 0},  // name
-    {1224, 0, 3, kOmitEmpty, 0, 0},  // namespace
-    {1234, 6, 13, kOmitEmpty | kPatchMerge, 14, 0},  // ownerReferences
-    {1250, 0, 6, kOmitEmpty, 0, 0},  // resourceVersion
-    {1266, 0, 4, kOmitEmpty, 0, 0},  // selfLink
-    {14, 0, 5, kOmitEmpty, 0, 1275},  // uid
-    {1017, 0, 5, 0, 0, 0},  // apiVersion
-    {1308, 4, 7, kOmitEmpty | kPointer, 0, 0},  // blockOwnerDeletion
-    {1327, 4, 6, kOmitEmpty | kPointer, 0, 0},  // controller
-    {1054, 0, 1, 0, 0, 0},  // kind
+    {1337, 0, 3, kOmitEmpty, 0, 0},  // namespace
+    {1347, 6, 13, kOmitEmpty | kPatchMerge, 14, 0},  // ownerReferences
+    {1363, 0, 6, kOmitEmpty, 0, 0},  // resourceVersion
+    {1379, 0, 4, kOmitEmpty, 0, 0},  // selfLink
+    {14, 0, 5, kOmitEmpty, 0, 1388},  // uid
+    {1130, 0, 5, 0, 0, 0},  // apiVersion
+    {1421, 4, 7, kOmitEmpty | kPointer, 0, 0},  // blockOwnerDeletion
+    {1440, 4, 6, kOmitEmpty | kPointer, 0, 0},  // controller
+    {1167, 0, 1, 0, 0, 0},  // kind
     {108, 0, 3, 0, 0, 0},  // name
-    {14, 0, 4, 0, 0, 1275},  // uid
-    {1017, 0, 3, kOmitEmpty, 0, 0},  // apiVersion
-    {1365, 0, 6, kOmitEmpty, 0, 0},  // fieldsType
-    {1376, 8, 7, kOmitEmpty | kPointer, 0, 0},  // fieldsV1
-    {1385, 0, 1, kOmitEmpty, 0, 0},  // manager
-    {1393, 0, 2, kOmitEmpty, 0, 1403},  // operation
-    {1433, 0, 8, kOmitEmpty, 0, 0},  // subresource
-    {1445, 2, 4, kOmitEmpty | kPointer, 0, 0},  // time
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1468, 21, 2, kOmitEmpty, 0, 0},  // subsets
-    {1499, 17, 1, kOmitEmpty, 0, 0},  // addresses
-    {1509, 17, 2, kOmitEmpty, 0, 0},  // notReadyAddresses
-    {1527, 19, 3, kOmitEmpty, 0, 0},  // ports
-    {1557, 0, 3, kOmitEmpty, 0, 0},  // hostname
+    {14, 0, 4, 0, 0, 1388},  // uid
+    {1130, 0, 3, kOmitEmpty, 0, 0},  // apiVersion
+    {1478, 0, 6, kOmitEmpty, 0, 0},  // fieldsType
+    {1489, 8, 7, kOmitEmpty | kPointer, 0, 0},  // fieldsV1
+    {1498, 0, 1, kOmitEmpty, 0, 0},  // manager
+    {1506, 0, 2, kOmitEmpty, 0, 1516},  // operation
+    {1546, 0, 8, kOmitEmpty, 0, 0},  // subresource
+    {1558, 2, 4, kOmitEmpty | kPointer, 0, 0},  // time
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1581, 21, 2, kOmitEmpty, 0, 0},  // subsets
+    {1612, 17, 1, kOmitEmpty, 0, 0},  // addresses
+    {1622, 17, 2, kOmitEmpty, 0, 0},  // notReadyAddresses
+    {1640, 19, 3, kOmitEmpty, 0, 0},  // ports
+    {1670, 0, 3, kOmitEmpty, 0, 0},  // hostname
     {161, 0, 1, 0, 0, 0},  // ip
-    {1566, 0, 4, kOmitEmpty | kPointer, 0, 0},  // nodeName
-    {1575, 15, 2, kOmitEmpty | kPointer, 0, 0},  // targetRef
-    {1017, 0, 5, kOmitEmpty, 0, 0},  // apiVersion
-    {1609, 0, 7, kOmitEmpty, 0, 0},  // fieldPath
-    {1054, 0, 1, kOmitEmpty, 0, 0},  // kind
+    {1679, 0, 4, kOmitEmpty | kPointer, 0, 0},  // nodeName
+    {1688, 15, 2, kOmitEmpty | kPointer, 0, 0},  // targetRef
+    {1130, 0, 5, kOmitEmpty, 0, 0},  // apiVersion
+    {1722, 0, 7, kOmitEmpty, 0, 0},  // fieldPath
+    {1167, 0, 1, kOmitEmpty, 0, 0},  // kind
     {108, 0, 3, kOmitEmpty, 0, 0},  // name
-    {1224, 0, 2, kOmitEmpty, 0, 0},  // namespace
-    {1250, 0, 6, kOmitEmpty, 0, 0},  // resourceVersion
-    {14, 0, 4, kOmitEmpty, 0, 1275},  // uid
-    {1640, 0, 4, kOmitEmpty | kPointer, 0, 0},  // appProtocol
+    {1337, 0, 2, kOmitEmpty, 0, 0},  // namespace
+    {1363, 0, 6, kOmitEmpty, 0, 0},  // resourceVersion
+    {14, 0, 4, kOmitEmpty, 0, 1388},  // uid
+    {1753, 0, 4, kOmitEmpty | kPointer, 0, 0},  // appProtocol
     {108, 0, 1, kOmitEmpty, 0, 0},  // name
     {268, 1, 2, 0, 0, 0},  // port
-    {127, 0, 3, kOmitEmpty, 0, 1652},  // protocol
-    {1678, 0, 12, kOmitEmpty, 0, 0},  // action
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1685, 1, 8, kOmitEmpty, 0, 0},  // count
-    {1691, 24, 10, kOmitEmpty, 0, 0},  // eventTime
-    {1701, 2, 6, kOmitEmpty, 0, 0},  // firstTimestamp
-    {1716, 15, 2, 0, 0, 0},  // involvedObject
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1731, 2, 7, kOmitEmpty, 0, 0},  // lastTimestamp
-    {1745, 0, 4, kOmitEmpty, 0, 0},  // message
-    {1059, 11, 1, 0, 0, 0},  // metadata
-    {1753, 0, 3, kOmitEmpty, 0, 0},  // reason
-    {1760, 15, 13, kOmitEmpty | kPointer, 0, 0},  // related
-    {1768, 0, 14, 0, 0, 0},  // reportingComponent
-    {1787, 0, 15, 0, 0, 0},  // reportingInstance
-    {1805, 25, 11, kOmitEmpty | kPointer, 0, 0},  // series
-    {1812, 23, 5, kOmitEmpty, 0, 0},  // source
+    {127, 0, 3, kOmitEmpty, 0, 1765},  // protocol
+    {1791, 0, 12, kOmitEmpty, 0, 0},  // action
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1798, 1, 8, kOmitEmpty, 0, 0},  // count
+    {1804, 24, 10, kOmitEmpty, 0, 0},  // eventTime
+    {1814, 2, 6, kOmitEmpty, 0, 0},  // firstTimestamp
+    {1829, 15, 2, 0, 0, 0},  // involvedObject
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1844, 2, 7, kOmitEmpty, 0, 0},  // lastTimestamp
+    {1858, 0, 4, kOmitEmpty, 0, 0},  // message
+    {1172, 11, 1, 0, 0, 0},  // metadata
+    {1866, 0, 3, kOmitEmpty, 0, 0},  // reason
+    {1873, 15, 13, kOmitEmpty | kPointer, 0, 0},  // related
+    {1881, 0, 14, 0, 0, 0},  // reportingComponent
+    {1900, 0, 15, 0, 0, 0},  // reportingInstance
+    {1918, 25, 11, kOmitEmpty | kPointer, 0, 0},  // series
+    {1925, 23, 5, kOmitEmpty, 0, 0},  // source
     {55, 0, 9, kOmitEmpty, 0, 0},  // type
-    {1839, 0, 1, kOmitEmpty, 0, 0},  // component
-    {1849, 0, 2, kOmitEmpty, 0, 0},  // host
-    {1685, 1, 1, kOmitEmpty, 0, 0},  // count
-    {1874, 24, 2, kOmitEmpty, 0, 0},  // lastObservedTime
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 31, 2, kOmitEmpty, 0, 0},  // spec
-    {1938, 30, 1, 0, 0, 0},  // limits
-    {1968, 28, 4, kOmitEmpty, 0, 1976},  // default
-    {1992, 28, 5, kOmitEmpty, 0, 1976},  // defaultRequest
-    {2007, 28, 2, kOmitEmpty, 0, 1976},  // max
-    {2011, 28, 6, kOmitEmpty, 0, 1976},  // maxLimitRequestRatio
-    {2032, 28, 3, kOmitEmpty, 0, 1976},  // min
-    {55, 0, 1, 0, 0, 2036},  // type
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 34, 2, kOmitEmpty, 0, 0},  // spec
-    {2067, 37, 3, kOmitEmpty, 0, 0},  // status
-    {1168, 33, 1, kOmitEmpty, 0, 2096},  // finalizers
-    {2139, 36, 2, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
-    {2150, 0, 1, kOmitEmpty, 0, 2156},  // phase
-    {2201, 2, 4, kOmitEmpty, 0, 0},  // lastTransitionTime
-    {1745, 0, 6, kOmitEmpty, 0, 0},  // message
-    {1753, 0, 5, kOmitEmpty, 0, 0},  // reason
-    {2067, 0, 2, 0, 0, 2220},  // status
-    {55, 0, 1, 0, 0, 2239},  // type
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 43, 2, kOmitEmpty, 0, 0},  // spec
-    {2067, 61, 3, kOmitEmpty, 0, 0},  // status
-    {2295, 42, 6, kOmitEmpty | kPointer, 0, 0},  // configSource
-    {2308, 0, 2, kOmitEmpty, 0, 0},  // externalID
-    {2319, 0, 1, kOmitEmpty, 0, 0},  // podCIDR
-    {2327, 7, 7, kOmitEmpty | kPatchMerge, 0, 0},  // podCIDRs
-    {2336, 0, 3, kOmitEmpty, 0, 0},  // providerID
-    {2347, 40, 5, kOmitEmpty, 0, 0},  // taints
-    {2354, 4, 4, kOmitEmpty, 0, 0},  // unschedulable
-    {2382, 0, 3, 0, 0, 2389},  // effect
-    {2404, 0, 1, 0, 0, 0},  // key
-    {2408, 2, 4, kOmitEmpty | kPointer, 0, 0},  // timeAdded
-    {2418, 0, 2, kOmitEmpty, 0, 0},  // value
-    {2449, 41, 2, kOmitEmpty | kPointer, 0, 0},  // configMap
-    {2493, 0, 5, 0, 0, 0},  // kubeletConfigKey
+    {1952, 0, 1, kOmitEmpty, 0, 0},  // component
+    {1962, 0, 2, kOmitEmpty, 0, 0},  // host
+    {1798, 1, 1, kOmitEmpty, 0, 0},  // count
+    {1987, 24, 2, kOmitEmpty, 0, 0},  // lastObservedTime
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 31, 2, kOmitEmpty, 0, 0},  // spec
+    {2051, 30, 1, 0, 0, 0},  // limits
+    {2081, 28, 4, kOmitEmpty, 0, 2089},  // default
+    {2105, 28, 5, kOmitEmpty, 0, 2089},  // defaultRequest
+    {2120, 28, 2, kOmitEmpty, 0, 2089},  // max
+    {2124, 28, 6, kOmitEmpty, 0, 2089},  // maxLimitRequestRatio
+    {2145, 28, 3, kOmitEmpty, 0, 2089},  // min
+    {55, 0, 1, 0, 0, 2149},  // type
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 34, 2, kOmitEmpty, 0, 0},  // spec
+    {2180, 37, 3, kOmitEmpty, 0, 0},  // status
+    {1281, 33, 1, kOmitEmpty, 0, 2209},  // finalizers
+    {2252, 36, 2, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {2263, 0, 1, kOmitEmpty, 0, 2269},  // phase
+    {2314, 2, 4, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1858, 0, 6, kOmitEmpty, 0, 0},  // message
+    {1866, 0, 5, kOmitEmpty, 0, 0},  // reason
+    {2180, 0, 2, 0, 0, 2333},  // status
+    {55, 0, 1, 0, 0, 2352},  // type
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 43, 2, kOmitEmpty, 0, 0},  // spec
+    {2180, 61, 3, kOmitEmpty, 0, 0},  // status
+    {2408, 42, 6, kOmitEmpty | kPointer, 0, 0},  // configSource
+    {2421, 0, 2, kOmitEmpty, 0, 0},  // externalID
+    {2432, 0, 1, kOmitEmpty, 0, 0},  // podCIDR
+    {2440, 7, 7, kOmitEmpty | kPatchMerge, 0, 0},  // podCIDRs
+    {2449, 0, 3, kOmitEmpty, 0, 0},  // providerID
+    {2460, 40, 5, kOmitEmpty, 0, 0},  // taints
+    {2467, 4, 4, kOmitEmpty, 0, 0},  // unschedulable
+    {2495, 0, 3, 0, 0, 2502},  // effect
+    {2517, 0, 1, 0, 0, 0},  // key
+    {2521, 2, 4, kOmitEmpty | kPointer, 0, 0},  // timeAdded
+    {2531, 0, 2, kOmitEmpty, 0, 0},  // value
+    {2562, 41, 2, kOmitEmpty | kPointer, 0, 0},  // configMap
+    {2606, 0, 5, 0, 0, 0},  // kubeletConfigKey
     {108, 0, 2, 0, 0, 0},  // name
-    {1224, 0, 1, 0, 0, 0},  // namespace
-    {1250, 0, 4, kOmitEmpty, 0, 0},  // resourceVersion
-    {14, 0, 3, kOmitEmpty, 0, 1275},  // uid
-    {1499, 47, 5, kOmitEmpty | kPatchMerge, 55, 0},  // addresses
-    {2529, 28, 2, kOmitEmpty, 0, 1976},  // allocatable
-    {2541, 28, 1, kOmitEmpty, 0, 1976},  // capacity
-    {2139, 45, 4, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
-    {2550, 56, 11, kOmitEmpty | kPointer, 0, 0},  // config
-    {2557, 49, 6, kOmitEmpty, 0, 0},  // daemonEndpoints
-    {2573, 60, 13, kOmitEmpty | kPointer, 0, 0},  // features
-    {2582, 53, 8, kOmitEmpty, 0, 0},  // images
-    {2589, 51, 7, kOmitEmpty, 0, 0},  // nodeInfo
-    {2150, 0, 3, kOmitEmpty, 0, 2598},  // phase
-    {2611, 59, 12, kOmitEmpty, 0, 0},  // runtimeHandlers
-    {2627, 55, 10, kOmitEmpty, 0, 0},  // volumesAttached
-    {2643, 33, 9, kOmitEmpty, 0, 2656},  // volumesInUse
-    {2700, 2, 3, kOmitEmpty, 0, 0},  // lastHeartbeatTime
-    {2201, 2, 4, kOmitEmpty, 0, 0},  // lastTransitionTime
-    {1745, 0, 6, kOmitEmpty, 0, 0},  // message
-    {1753, 0, 5, kOmitEmpty, 0, 0},  // reason
-    {2067, 0, 2, 0, 0, 2220},  // status
-    {55, 0, 1, 0, 0, 2718},  // type
-    {2759, 0, 2, 0, 0, 0},  // address
-    {55, 0, 1, 0, 0, 2767},  // type
-    {2814, 48, 1, kOmitEmpty, 0, 0},  // kubeletEndpoint
-    {2853, 1, 1, 0, 0, 0},  // Port
-    {2881, 0, 10, 0, 0, 0},  // architecture
-    {2894, 0, 3, 0, 0, 0},  // bootID
-    {2901, 0, 6, 0, 0, 0},  // containerRuntimeVersion
-    {2925, 0, 4, 0, 0, 0},  // kernelVersion
-    {2939, 0, 8, 0, 0, 0},  // kubeProxyVersion
-    {2956, 0, 7, 0, 0, 0},  // kubeletVersion
-    {2971, 0, 1, 0, 0, 0},  // machineID
-    {2981, 0, 9, 0, 0, 0},  // operatingSystem
-    {2997, 0, 5, 0, 0, 0},  // osImage
-    {3005, 50, 11, kOmitEmpty | kPointer, 0, 0},  // swap
-    {3010, 0, 2, 0, 0, 0},  // systemUUID
-    {2541, 1, 1, kOmitEmpty | kPointer, 0, 1144},  // capacity
-    {3067, 33, 1, 0, 0, 0},  // names
-    {3073, 1, 2, kOmitEmpty, 0, 1144},  // sizeBytes
+    {1337, 0, 1, 0, 0, 0},  // namespace
+    {1363, 0, 4, kOmitEmpty, 0, 0},  // resourceVersion
+    {14, 0, 3, kOmitEmpty, 0, 1388},  // uid
+    {1612, 47, 5, kOmitEmpty | kPatchMerge, 55, 0},  // addresses
+    {2642, 28, 2, kOmitEmpty, 0, 2089},  // allocatable
+    {2654, 28, 1, kOmitEmpty, 0, 2089},  // capacity
+    {2252, 45, 4, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {2663, 56, 11, kOmitEmpty | kPointer, 0, 0},  // config
+    {2670, 49, 6, kOmitEmpty, 0, 0},  // daemonEndpoints
+    {2686, 60, 13, kOmitEmpty | kPointer, 0, 0},  // features
+    {2695, 53, 8, kOmitEmpty, 0, 0},  // images
+    {2702, 51, 7, kOmitEmpty, 0, 0},  // nodeInfo
+    {2263, 0, 3, kOmitEmpty, 0, 2711},  // phase
+    {2724, 59, 12, kOmitEmpty, 0, 0},  // runtimeHandlers
+    {2740, 55, 10, kOmitEmpty, 0, 0},  // volumesAttached
+    {2756, 33, 9, kOmitEmpty, 0, 2769},  // volumesInUse
+    {2813, 2, 3, kOmitEmpty, 0, 0},  // lastHeartbeatTime
+    {2314, 2, 4, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1858, 0, 6, kOmitEmpty, 0, 0},  // message
+    {1866, 0, 5, kOmitEmpty, 0, 0},  // reason
+    {2180, 0, 2, 0, 0, 2333},  // status
+    {55, 0, 1, 0, 0, 2831},  // type
+    {2872, 0, 2, 0, 0, 0},  // address
+    {55, 0, 1, 0, 0, 2880},  // type
+    {2927, 48, 1, kOmitEmpty, 0, 0},  // kubeletEndpoint
+    {2966, 1, 1, 0, 0, 0},  // Port
+    {2994, 0, 10, 0, 0, 0},  // architecture
+    {3007, 0, 3, 0, 0, 0},  // bootID
+    {3014, 0, 6, 0, 0, 0},  // containerRuntimeVersion
+    {3038, 0, 4, 0, 0, 0},  // kernelVersion
+    {3052, 0, 8, 0, 0, 0},  // kubeProxyVersion
+    {3069, 0, 7, 0, 0, 0},  // kubeletVersion
+    {3084, 0, 1, 0, 0, 0},  // machineID
+    {3094, 0, 9, 0, 0, 0},  // operatingSystem
+    {3110, 0, 5, 0, 0, 0},  // osImage
+    {3118, 50, 11, kOmitEmpty | kPointer, 0, 0},  // swap
+    {3123, 0, 2, 0, 0, 0},  // systemUUID
+    {2654, 1, 1, kOmitEmpty | kPointer, 0, 1257},  // capacity
+    {3180, 33, 1, 0, 0, 0},  // names
+    {3186, 1, 2, kOmitEmpty, 0, 1257},  // sizeBytes
     {150, 0, 2, 0, 0, 0},  // devicePath
-    {108, 0, 1, 0, 0, 3106},  // name
-    {3151, 42, 2, kOmitEmpty | kPointer, 0, 0},  // active
-    {3158, 42, 1, kOmitEmpty | kPointer, 0, 0},  // assigned
-    {3167, 0, 4, kOmitEmpty, 0, 0},  // error
-    {3173, 42, 3, kOmitEmpty | kPointer, 0, 0},  // lastKnownGood
-    {2573, 57, 2, kOmitEmpty | kPointer, 0, 0},  // features
+    {108, 0, 1, 0, 0, 3219},  // name
+    {3264, 42, 2, kOmitEmpty | kPointer, 0, 0},  // active
+    {3271, 42, 1, kOmitEmpty | kPointer, 0, 0},  // assigned
+    {3280, 0, 4, kOmitEmpty, 0, 0},  // error
+    {3286, 42, 3, kOmitEmpty | kPointer, 0, 0},  // lastKnownGood
+    {2686, 57, 2, kOmitEmpty | kPointer, 0, 0},  // features
     {108, 0, 1, 0, 0, 0},  // name
-    {3249, 4, 1, kOmitEmpty | kPointer, 0, 0},  // recursiveReadOnlyMounts
-    {3273, 4, 2, kOmitEmpty | kPointer, 0, 0},  // userNamespaces
-    {3309, 4, 1, kOmitEmpty | kPointer, 0, 0},  // supplementalGroupsPolicy
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 93, 2, kOmitEmpty, 0, 0},  // spec
-    {2067, 94, 3, kOmitEmpty, 0, 0},  // status
+    {3362, 4, 1, kOmitEmpty | kPointer, 0, 0},  // recursiveReadOnlyMounts
+    {3386, 4, 2, kOmitEmpty | kPointer, 0, 0},  // userNamespaces
+    {3422, 4, 1, kOmitEmpty | kPointer, 0, 0},  // supplementalGroupsPolicy
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 93, 2, kOmitEmpty, 0, 0},  // spec
+    {2180, 94, 3, kOmitEmpty, 0, 0},  // status
     {0, 86, 2, 0, 0, 0},  // (inline)
-    {3388, 33, 3, kOmitEmpty, 0, 3400},  // accessModes
-    {2541, 28, 1, kOmitEmpty, 0, 1976},  // capacity
-    {3432, 15, 4, kOmitEmpty | kPointer, 0, 0},  // claimRef
-    {3441, 33, 7, kOmitEmpty, 0, 0},  // mountOptions
-    {3454, 92, 9, kOmitEmpty | kPointer, 0, 0},  // nodeAffinity
-    {3467, 0, 5, kOmitEmpty, 0, 3497},  // persistentVolumeReclaimPolicy
-    {3530, 0, 6, kOmitEmpty, 0, 0},  // storageClassName
-    {3547, 0, 10, kOmitEmpty | kPointer, 0, 0},  // volumeAttributesClassName
-    {3573, 0, 8, kOmitEmpty | kPointer, 0, 3584},  // volumeMode
-    {3639, 64, 2, kOmitEmpty | kPointer, 0, 0},  // awsElasticBlockStore
-    {3660, 79, 16, kOmitEmpty | kPointer, 0, 0},  // azureDisk
-    {3670, 76, 13, kOmitEmpty | kPointer, 0, 0},  // azureFile
-    {3680, 72, 9, kOmitEmpty | kPointer, 0, 0},  // cephfs
-    {3687, 71, 8, kOmitEmpty | kPointer, 0, 0},  // cinder
-    {3694, 85, 22, kOmitEmpty | kPointer, 0, 0},  // csi
-    {3698, 73, 10, kOmitEmpty | kPointer, 0, 0},  // fc
-    {3701, 75, 12, kOmitEmpty | kPointer, 0, 0},  // flexVolume
-    {3712, 74, 11, kOmitEmpty | kPointer, 0, 0},  // flocker
-    {3720, 63, 1, kOmitEmpty | kPointer, 0, 0},  // gcePersistentDisk
-    {3738, 66, 4, kOmitEmpty | kPointer, 0, 0},  // glusterfs
-    {3748, 65, 3, kOmitEmpty | kPointer, 0, 0},  // hostPath
-    {3757, 70, 7, kOmitEmpty | kPointer, 0, 0},  // iscsi
-    {3763, 83, 20, kOmitEmpty | kPointer, 0, 0},  // local
-    {3769, 67, 5, kOmitEmpty | kPointer, 0, 0},  // nfs
-    {3773, 80, 17, kOmitEmpty | kPointer, 0, 0},  // photonPersistentDisk
-    {3794, 81, 18, kOmitEmpty | kPointer, 0, 0},  // portworxVolume
-    {3809, 78, 15, kOmitEmpty | kPointer, 0, 0},  // quobyte
-    {3817, 69, 6, kOmitEmpty | kPointer, 0, 0},  // rbd
-    {3821, 82, 19, kOmitEmpty | kPointer, 0, 0},  // scaleIO
-    {3829, 84, 21, kOmitEmpty | kPointer, 0, 0},  // storageos
-    {3839, 77, 14, kOmitEmpty | kPointer, 0, 0},  // vsphereVolume
-    {3891, 0, 2, kOmitEmpty, 0, 0},  // fsType
-    {3898, 1, 3, kOmitEmpty, 0, 0},  // partition
-    {3908, 0, 1, 0, 0, 0},  // pdName
-    {3915, 4, 4, kOmitEmpty, 0, 0},  // readOnly
-    {3891, 0, 2, kOmitEmpty, 0, 0},  // fsType
-    {3898, 1, 3, kOmitEmpty, 0, 0},  // partition
-    {3915, 4, 4, kOmitEmpty, 0, 0},  // readOnly
-    {3965, 0, 1, 0, 0, 0},  // volumeID
-    {4003, 0, 1, 0, 0, 0},  // path
-    {55, 0, 2, kOmitEmpty | kPointer, 0, 4008},  // type
-    {4064, 0, 1, 0, 0, 0},  // endpoints
-    {4074, 0, 4, kOmitEmpty | kPointer, 0, 0},  // endpointsNamespace
-    {4003, 0, 2, 0, 0, 0},  // path
-    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
-    {4003, 0, 2, 0, 0, 0},  // path
-    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
-    {4117, 0, 1, 0, 0, 0},  // server
-    {3891, 0, 3, kOmitEmpty, 0, 0},  // fsType
-    {4158, 0, 2, 0, 0, 0},  // image
-    {4164, 0, 6, kOmitEmpty, 0, 0},  // keyring
-    {4172, 33, 1, 0, 0, 0},  // monitors
-    {4181, 0, 4, kOmitEmpty, 0, 0},  // pool
-    {3915, 4, 8, kOmitEmpty, 0, 0},  // readOnly
-    {4186, 68, 7, kOmitEmpty | kPointer, 0, 0},  // secretRef
-    {4196, 0, 5, kOmitEmpty, 0, 0},  // user
+    {3501, 33, 3, kOmitEmpty, 0, 3513},  // accessModes
+    {2654, 28, 1, kOmitEmpty, 0, 2089},  // capacity
+    {3545, 15, 4, kOmitEmpty | kPointer, 0, 0},  // claimRef
+    {3554, 33, 7, kOmitEmpty, 0, 0},  // mountOptions
+    {3567, 92, 9, kOmitEmpty | kPointer, 0, 0},  // nodeAffinity
+    {3580, 0, 5, kOmitEmpty, 0, 3610},  // persistentVolumeReclaimPolicy
+    {3643, 0, 6, kOmitEmpty, 0, 0},  // storageClassName
+    {3660, 0, 10, kOmitEmpty | kPointer, 0, 0},  // volumeAttributesClassName
+    {3686, 0, 8, kOmitEmpty | kPointer, 0, 3697},  // volumeMode
+    {3752, 64, 2, kOmitEmpty | kPointer, 0, 0},  // awsElasticBlockStore
+    {3773, 79, 16, kOmitEmpty | kPointer, 0, 0},  // azureDisk
+    {3783, 76, 13, kOmitEmpty | kPointer, 0, 0},  // azureFile
+    {3793, 72, 9, kOmitEmpty | kPointer, 0, 0},  // cephfs
+    {3800, 71, 8, kOmitEmpty | kPointer, 0, 0},  // cinder
+    {3807, 85, 22, kOmitEmpty | kPointer, 0, 0},  // csi
+    {3811, 73, 10, kOmitEmpty | kPointer, 0, 0},  // fc
+    {3814, 75, 12, kOmitEmpty | kPointer, 0, 0},  // flexVolume
+    {3825, 74, 11, kOmitEmpty | kPointer, 0, 0},  // flocker
+    {3833, 63, 1, kOmitEmpty | kPointer, 0, 0},  // gcePersistentDisk
+    {3851, 66, 4, kOmitEmpty | kPointer, 0, 0},  // glusterfs
+    {3861, 65, 3, kOmitEmpty | kPointer, 0, 0},  // hostPath
+    {3870, 70, 7, kOmitEmpty | kPointer, 0, 0},  // iscsi
+    {3876, 83, 20, kOmitEmpty | kPointer, 0, 0},  // local
+    {3882, 67, 5, kOmitEmpty | kPointer, 0, 0},  // nfs
+    {3886, 80, 17, kOmitEmpty | kPointer, 0, 0},  // photonPersistentDisk
+    {3907, 81, 18, kOmitEmpty | kPointer, 0, 0},  // portworxVolume
+    {3922, 78, 15, kOmitEmpty | kPointer, 0, 0},  // quobyte
+    {3930, 69, 6, kOmitEmpty | kPointer, 0, 0},  // rbd
+    {3934, 82, 19, kOmitEmpty | kPointer, 0, 0},  // scaleIO
+    {3942, 84, 21, kOmitEmpty | kPointer, 0, 0},  // storageos
+    {3952, 77, 14, kOmitEmpty | kPointer, 0, 0},  // vsphereVolume
+    {4004, 0, 2, kOmitEmpty, 0, 0},  // fsType
+    {4011, 1, 3, kOmitEmpty, 0, 0},  // partition
+    {4021, 0, 1, 0, 0, 0},  // pdName
+    {4028, 4, 4, kOmitEmpty, 0, 0},  // readOnly
+    {4004, 0, 2, kOmitEmpty, 0, 0},  // fsType
+    {4011, 1, 3, kOmitEmpty, 0, 0},  // partition
+    {4028, 4, 4, kOmitEmpty, 0, 0},  // readOnly
+    {4078, 0, 1, 0, 0, 0},  // volumeID
+    {4116, 0, 1, 0, 0, 0},  // path
+    {55, 0, 2, kOmitEmpty | kPointer, 0, 4121},  // type
+    {4177, 0, 1, 0, 0, 0},  // endpoints
+    {4187, 0, 4, kOmitEmpty | kPointer, 0, 0},  // endpointsNamespace
+    {4116, 0, 2, 0, 0, 0},  // path
+    {4028, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {4116, 0, 2, 0, 0, 0},  // path
+    {4028, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {4230, 0, 1, 0, 0, 0},  // server
+    {4004, 0, 3, kOmitEmpty, 0, 0},  // fsType
+    {4271, 0, 2, 0, 0, 0},  // image
+    {4277, 0, 6, kOmitEmpty, 0, 0},  // keyring
+    {4285, 33, 1, 0, 0, 0},  // monitors
+    {4294, 0, 4, kOmitEmpty, 0, 0},  // pool
+    {4028, 4, 8, kOmitEmpty, 0, 0},  // readOnly
+    {4299, 68, 7, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {4309, 0, 5, kOmitEmpty, 0, 0},  // user
     {108, 0, 1, kOmitEmpty, 0, 0},  // name
-    {1224, 0, 2, kOmitEmpty, 0, 0},  // namespace
-    {4261, 4, 8, kOmitEmpty, 0, 0},  // chapAuthDiscovery
-    {4279, 4, 11, kOmitEmpty, 0, 0},  // chapAuthSession
-    {3891, 0, 5, kOmitEmpty, 0, 0},  // fsType
-    {4295, 0, 12, kOmitEmpty | kPointer, 0, 0},  // initiatorName
-    {4309, 0, 2, 0, 0, 0},  // iqn
-    {4313, 0, 4, kOmitEmpty, 0, 0},  // iscsiInterface
-    {4328, 1, 3, 0, 0, 0},  // lun
-    {4332, 33, 7, kOmitEmpty, 0, 0},  // portals
-    {3915, 4, 6, kOmitEmpty, 0, 0},  // readOnly
-    {4186, 68, 10, kOmitEmpty | kPointer, 0, 0},  // secretRef
-    {4340, 0, 1, 0, 0, 0},  // targetPortal
-    {3891, 0, 2, kOmitEmpty, 0, 0},  // fsType
-    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
-    {4186, 68, 4, kOmitEmpty | kPointer, 0, 0},  // secretRef
-    {3965, 0, 1, 0, 0, 0},  // volumeID
-    {4172, 33, 1, 0, 0, 0},  // monitors
-    {4003, 0, 2, kOmitEmpty, 0, 0},  // path
-    {3915, 4, 6, kOmitEmpty, 0, 0},  // readOnly
-    {4427, 0, 4, kOmitEmpty, 0, 0},  // secretFile
-    {4186, 68, 5, kOmitEmpty | kPointer, 0, 0},  // secretRef
-    {4196, 0, 3, kOmitEmpty, 0, 0},  // user
-    {3891, 0, 3, kOmitEmpty, 0, 0},  // fsType
-    {4328, 1, 2, kOmitEmpty | kPointer, 0, 0},  // lun
-    {3915, 4, 4, kOmitEmpty, 0, 0},  // readOnly
-    {4461, 33, 1, kOmitEmpty, 0, 0},  // targetWWNs
-    {4472, 33, 5, kOmitEmpty, 0, 0},  // wwids
-    {4506, 0, 1, kOmitEmpty, 0, 0},  // datasetName
-    {4518, 0, 2, kOmitEmpty, 0, 0},  // datasetUUID
-    {4565, 0, 1, 0, 0, 0},  // driver
-    {3891, 0, 2, kOmitEmpty, 0, 0},  // fsType
-    {4572, 3, 5, kOmitEmpty, 0, 0},  // options
-    {3915, 4, 4, kOmitEmpty, 0, 0},  // readOnly
-    {4186, 68, 3, kOmitEmpty | kPointer, 0, 0},  // secretRef
-    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
-    {4620, 0, 1, 0, 0, 0},  // secretName
-    {4631, 0, 4, kPointer, 0, 0},  // secretNamespace
-    {4647, 0, 2, 0, 0, 0},  // shareName
-    {3891, 0, 2, kOmitEmpty, 0, 0},  // fsType
-    {4696, 0, 4, kOmitEmpty, 0, 0},  // storagePolicyID
-    {4712, 0, 3, kOmitEmpty, 0, 0},  // storagePolicyName
-    {4730, 0, 1, 0, 0, 0},  // volumePath
-    {4769, 0, 5, kOmitEmpty, 0, 0},  // group
-    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
-    {4775, 0, 1, 0, 0, 0},  // registry
-    {4784, 0, 6, kOmitEmpty, 0, 0},  // tenant
-    {4196, 0, 4, kOmitEmpty, 0, 0},  // user
-    {4791, 0, 2, 0, 0, 0},  // volume
-    {4828, 0, 3, kOmitEmpty | kPointer, 0, 4840},  // cachingMode
-    {4868, 0, 1, 0, 0, 0},  // diskName
-    {4877, 0, 2, 0, 0, 0},  // diskURI
-    {3891, 0, 4, kOmitEmpty | kPointer, 0, 0},  // fsType
-    {1054, 0, 6, kOmitEmpty | kPointer, 0, 4885},  // kind
-    {3915, 4, 5, kOmitEmpty | kPointer, 0, 0},  // readOnly
-    {3891, 0, 2, kOmitEmpty, 0, 0},  // fsType
-    {4947, 0, 1, 0, 0, 0},  // pdID
-    {3891, 0, 2, kOmitEmpty, 0, 0},  // fsType
-    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
-    {3965, 0, 1, 0, 0, 0},  // volumeID
-    {3891, 0, 9, kOmitEmpty, 0, 0},  // fsType
-    {5019, 0, 1, 0, 0, 0},  // gateway
-    {5027, 0, 5, kOmitEmpty, 0, 0},  // protectionDomain
-    {3915, 4, 10, kOmitEmpty, 0, 0},  // readOnly
-    {4186, 68, 3, kPointer, 0, 0},  // secretRef
-    {5044, 4, 4, kOmitEmpty, 0, 0},  // sslEnabled
-    {5055, 0, 7, kOmitEmpty, 0, 0},  // storageMode
-    {5067, 0, 6, kOmitEmpty, 0, 0},  // storagePool
-    {5079, 0, 2, 0, 0, 0},  // system
-    {5086, 0, 8, kOmitEmpty, 0, 0},  // volumeName
-    {3891, 0, 2, kOmitEmpty | kPointer, 0, 0},  // fsType
-    {4003, 0, 1, 0, 0, 0},  // path
-    {3891, 0, 3, kOmitEmpty, 0, 0},  // fsType
-    {3915, 4, 4, kOmitEmpty, 0, 0},  // readOnly
-    {4186, 15, 5, kOmitEmpty | kPointer, 0, 0},  // secretRef
-    {5086, 0, 1, kOmitEmpty, 0, 0},  // volumeName
-    {5163, 0, 2, kOmitEmpty, 0, 0},  // volumeNamespace
-    {5213, 68, 9, kOmitEmpty | kPointer, 0, 0},  // controllerExpandSecretRef
-    {5239, 68, 6, kOmitEmpty | kPointer, 0, 0},  // controllerPublishSecretRef
-    {4565, 0, 1, 0, 0, 0},  // driver
-    {3891, 0, 4, kOmitEmpty, 0, 0},  // fsType
-    {5266, 68, 10, kOmitEmpty | kPointer, 0, 0},  // nodeExpandSecretRef
-    {5286, 68, 8, kOmitEmpty | kPointer, 0, 0},  // nodePublishSecretRef
-    {5307, 68, 7, kOmitEmpty | kPointer, 0, 0},  // nodeStageSecretRef
-    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
-    {5326, 3, 5, kOmitEmpty, 0, 0},  // volumeAttributes
-    {5343, 0, 2, 0, 0, 0},  // volumeHandle
-    {5383, 91, 1, kOmitEmpty | kPointer, 0, 0},  // required
-    {5413, 90, 1, 0, 0, 0},  // nodeSelectorTerms
-    {5456, 88, 1, kOmitEmpty, 0, 0},  // matchExpressions
-    {5473, 88, 2, kOmitEmpty, 0, 0},  // matchFields
-    {2404, 0, 1, 0, 0, 0},  // key
-    {5517, 0, 2, 0, 0, 5526},  // operator
-    {5550, 33, 3, kOmitEmpty, 0, 0},  // values
-    {5588, 2, 4, kOmitEmpty | kPointer, 0, 0},  // lastPhaseTransitionTime
-    {1745, 0, 2, kOmitEmpty, 0, 0},  // message
-    {2150, 0, 1, kOmitEmpty, 0, 5612},  // phase
-    {1753, 0, 3, kOmitEmpty, 0, 0},  // reason
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 102, 2, kOmitEmpty, 0, 0},  // spec
-    {2067, 106, 3, kOmitEmpty, 0, 0},  // status
-    {3388, 33, 1, kOmitEmpty, 0, 3400},  // accessModes
-    {5701, 100, 7, kOmitEmpty | kPointer, 0, 0},  // dataSource
-    {5712, 101, 8, kOmitEmpty | kPointer, 0, 0},  // dataSourceRef
-    {5726, 99, 2, kOmitEmpty, 0, 0},  // resources
-    {5736, 98, 4, kOmitEmpty | kPointer, 0, 0},  // selector
-    {3530, 0, 5, kOmitEmpty | kPointer, 0, 0},  // storageClassName
-    {3547, 0, 9, kOmitEmpty | kPointer, 0, 0},  // volumeAttributesClassName
-    {3573, 0, 6, kOmitEmpty | kPointer, 0, 3584},  // volumeMode
-    {5086, 0, 3, kOmitEmpty, 0, 0},  // volumeName
-    {5456, 97, 2, kOmitEmpty, 0, 0},  // matchExpressions
-    {5767, 3, 1, kOmitEmpty, 0, 0},  // matchLabels
-    {2404, 0, 1, 0, 0, 0},  // key
-    {5517, 0, 2, 0, 0, 5812},  // operator
-    {5550, 33, 3, kOmitEmpty, 0, 0},  // values
-    {1938, 28, 1, kOmitEmpty, 0, 1976},  // limits
-    {5872, 28, 2, kOmitEmpty, 0, 1976},  // requests
-    {5915, 0, 1, kPointer, 0, 0},  // apiGroup
-    {1054, 0, 2, 0, 0, 0},  // kind
+    {1337, 0, 2, kOmitEmpty, 0, 0},  // namespace
+    {4374, 4, 8, kOmitEmpty, 0, 0},  // chapAuthDiscovery
+    {4392, 4, 11, kOmitEmpty, 0, 0},  // chapAuthSession
+    {4004, 0, 5, kOmitEmpty, 0, 0},  // fsType
+    {4408, 0, 12, kOmitEmpty | kPointer, 0, 0},  // initiatorName
+    {4422, 0, 2, 0, 0, 0},  // iqn
+    {4426, 0, 4, kOmitEmpty, 0, 0},  // iscsiInterface
+    {4441, 1, 3, 0, 0, 0},  // lun
+    {4445, 33, 7, kOmitEmpty, 0, 0},  // portals
+    {4028, 4, 6, kOmitEmpty, 0, 0},  // readOnly
+    {4299, 68, 10, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {4453, 0, 1, 0, 0, 0},  // targetPortal
+    {4004, 0, 2, kOmitEmpty, 0, 0},  // fsType
+    {4028, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {4299, 68, 4, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {4078, 0, 1, 0, 0, 0},  // volumeID
+    {4285, 33, 1, 0, 0, 0},  // monitors
+    {4116, 0, 2, kOmitEmpty, 0, 0},  // path
+    {4028, 4, 6, kOmitEmpty, 0, 0},  // readOnly
+    {4540, 0, 4, kOmitEmpty, 0, 0},  // secretFile
+    {4299, 68, 5, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {4309, 0, 3, kOmitEmpty, 0, 0},  // user
+    {4004, 0, 3, kOmitEmpty, 0, 0},  // fsType
+    {4441, 1, 2, kOmitEmpty | kPointer, 0, 0},  // lun
+    {4028, 4, 4, kOmitEmpty, 0, 0},  // readOnly
+    {4574, 33, 1, kOmitEmpty, 0, 0},  // targetWWNs
+    {4585, 33, 5, kOmitEmpty, 0, 0},  // wwids
+    {4619, 0, 1, kOmitEmpty, 0, 0},  // datasetName
+    {4631, 0, 2, kOmitEmpty, 0, 0},  // datasetUUID
+    {4678, 0, 1, 0, 0, 0},  // driver
+    {4004, 0, 2, kOmitEmpty, 0, 0},  // fsType
+    {4685, 3, 5, kOmitEmpty, 0, 0},  // options
+    {4028, 4, 4, kOmitEmpty, 0, 0},  // readOnly
+    {4299, 68, 3, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {4028, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {4733, 0, 1, 0, 0, 0},  // secretName
+    {4744, 0, 4, kPointer, 0, 0},  // secretNamespace
+    {4760, 0, 2, 0, 0, 0},  // shareName
+    {4004, 0, 2, kOmitEmpty, 0, 0},  // fsType
+    {4809, 0, 4, kOmitEmpty, 0, 0},  // storagePolicyID
+    {4825, 0, 3, kOmitEmpty, 0, 0},  // storagePolicyName
+    {4843, 0, 1, 0, 0, 0},  // volumePath
+    {4882, 0, 5, kOmitEmpty, 0, 0},  // group
+    {4028, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {4888, 0, 1, 0, 0, 0},  // registry
+    {4897, 0, 6, kOmitEmpty, 0, 0},  // tenant
+    {4309, 0, 4, kOmitEmpty, 0, 0},  // user
+    {4904, 0, 2, 0, 0, 0},  // volume
+    {4941, 0, 3, kOmitEmpty | kPointer, 0, 4953},  // cachingMode
+    {4981, 0, 1, 0, 0, 0},  // diskName
+    {4990, 0, 2, 0, 0, 0},  // diskURI
+    {4004, 0, 4, kOmitEmpty | kPointer, 0, 0},  // fsType
+    {1167, 0, 6, kOmitEmpty | kPointer, 0, 4998},  // kind
+    {4028, 4, 5, kOmitEmpty | kPointer, 0, 0},  // readOnly
+    {4004, 0, 2, kOmitEmpty, 0, 0},  // fsType
+    {5060, 0, 1, 0, 0, 0},  // pdID
+    {4004, 0, 2, kOmitEmpty, 0, 0},  // fsType
+    {4028, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {4078, 0, 1, 0, 0, 0},  // volumeID
+    {4004, 0, 9, kOmitEmpty, 0, 0},  // fsType
+    {5132, 0, 1, 0, 0, 0},  // gateway
+    {5140, 0, 5, kOmitEmpty, 0, 0},  // protectionDomain
+    {4028, 4, 10, kOmitEmpty, 0, 0},  // readOnly
+    {4299, 68, 3, kPointer, 0, 0},  // secretRef
+    {5157, 4, 4, kOmitEmpty, 0, 0},  // sslEnabled
+    {5168, 0, 7, kOmitEmpty, 0, 0},  // storageMode
+    {5180, 0, 6, kOmitEmpty, 0, 0},  // storagePool
+    {5192, 0, 2, 0, 0, 0},  // system
+    {5199, 0, 8, kOmitEmpty, 0, 0},  // volumeName
+    {4004, 0, 2, kOmitEmpty | kPointer, 0, 0},  // fsType
+    {4116, 0, 1, 0, 0, 0},  // path
+    {4004, 0, 3, kOmitEmpty, 0, 0},  // fsType
+    {4028, 4, 4, kOmitEmpty, 0, 0},  // readOnly
+    {4299, 15, 5, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {5199, 0, 1, kOmitEmpty, 0, 0},  // volumeName
+    {5276, 0, 2, kOmitEmpty, 0, 0},  // volumeNamespace
+    {5326, 68, 9, kOmitEmpty | kPointer, 0, 0},  // controllerExpandSecretRef
+    {5352, 68, 6, kOmitEmpty | kPointer, 0, 0},  // controllerPublishSecretRef
+    {4678, 0, 1, 0, 0, 0},  // driver
+    {4004, 0, 4, kOmitEmpty, 0, 0},  // fsType
+    {5379, 68, 10, kOmitEmpty | kPointer, 0, 0},  // nodeExpandSecretRef
+    {5399, 68, 8, kOmitEmpty | kPointer, 0, 0},  // nodePublishSecretRef
+    {5420, 68, 7, kOmitEmpty | kPointer, 0, 0},  // nodeStageSecretRef
+    {4028, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {5439, 3, 5, kOmitEmpty, 0, 0},  // volumeAttributes
+    {5456, 0, 2, 0, 0, 0},  // volumeHandle
+    {5496, 91, 1, kOmitEmpty | kPointer, 0, 0},  // required
+    {5526, 90, 1, 0, 0, 0},  // nodeSelectorTerms
+    {5569, 88, 1, kOmitEmpty, 0, 0},  // matchExpressions
+    {5586, 88, 2, kOmitEmpty, 0, 0},  // matchFields
+    {2517, 0, 1, 0, 0, 0},  // key
+    {5630, 0, 2, 0, 0, 5639},  // operator
+    {5663, 33, 3, kOmitEmpty, 0, 0},  // values
+    {5701, 2, 4, kOmitEmpty | kPointer, 0, 0},  // lastPhaseTransitionTime
+    {1858, 0, 2, kOmitEmpty, 0, 0},  // message
+    {2263, 0, 1, kOmitEmpty, 0, 5725},  // phase
+    {1866, 0, 3, kOmitEmpty, 0, 0},  // reason
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 102, 2, kOmitEmpty, 0, 0},  // spec
+    {2180, 106, 3, kOmitEmpty, 0, 0},  // status
+    {3501, 33, 1, kOmitEmpty, 0, 3513},  // accessModes
+    {5814, 100, 7, kOmitEmpty | kPointer, 0, 0},  // dataSource
+    {5825, 101, 8, kOmitEmpty | kPointer, 0, 0},  // dataSourceRef
+    {5839, 99, 2, kOmitEmpty, 0, 0},  // resources
+    {5849, 98, 4, kOmitEmpty | kPointer, 0, 0},  // selector
+    {3643, 0, 5, kOmitEmpty | kPointer, 0, 0},  // storageClassName
+    {3660, 0, 9, kOmitEmpty | kPointer, 0, 0},  // volumeAttributesClassName
+    {3686, 0, 6, kOmitEmpty | kPointer, 0, 3697},  // volumeMode
+    {5199, 0, 3, kOmitEmpty, 0, 0},  // volumeName
+    {5569, 97, 2, kOmitEmpty, 0, 0},  // matchExpressions
+    {5880, 3, 1, kOmitEmpty, 0, 0},  // matchLabels
+    {2517, 0, 1, 0, 0, 0},  // key
+    {5630, 0, 2, 0, 0, 5925},  // operator
+    {5663, 33, 3, kOmitEmpty, 0, 0},  // values
+    {2051, 28, 1, kOmitEmpty, 0, 2089},  // limits
+    {5985, 28, 2, kOmitEmpty, 0, 2089},  // requests
+    {6028, 0, 1, kPointer, 0, 0},  // apiGroup
+    {1167, 0, 2, 0, 0, 0},  // kind
     {108, 0, 3, 0, 0, 0},  // name
-    {5915, 0, 1, kPointer, 0, 0},  // apiGroup
-    {1054, 0, 2, 0, 0, 0},  // kind
+    {6028, 0, 1, kPointer, 0, 0},  // apiGroup
+    {1167, 0, 2, 0, 0, 0},  // kind
     {108, 0, 3, 0, 0, 0},  // name
-    {1224, 0, 4, kOmitEmpty | kPointer, 0, 0},  // namespace
-    {3388, 33, 2, kOmitEmpty, 0, 3400},  // accessModes
-    {5989, 3, 7, kOmitEmpty, 0, 6015},  // allocatedResourceStatuses
-    {6058, 28, 5, kOmitEmpty, 0, 1976},  // allocatedResources
-    {2541, 28, 3, kOmitEmpty, 0, 1976},  // capacity
-    {2139, 104, 4, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
-    {6077, 0, 8, kOmitEmpty | kPointer, 0, 0},  // currentVolumeAttributesClassName
-    {6110, 105, 9, kOmitEmpty | kPointer, 0, 0},  // modifyVolumeStatus
-    {2150, 0, 1, kOmitEmpty, 0, 6129},  // phase
-    {6198, 2, 3, kOmitEmpty, 0, 0},  // lastProbeTime
-    {2201, 2, 4, kOmitEmpty, 0, 0},  // lastTransitionTime
-    {1745, 0, 6, kOmitEmpty, 0, 0},  // message
-    {1753, 0, 5, kOmitEmpty, 0, 0},  // reason
-    {2067, 0, 2, 0, 0, 2220},  // status
-    {55, 0, 1, 0, 0, 6212},  // type
-    {2067, 0, 2, 0, 0, 6277},  // status
-    {6320, 0, 1, kOmitEmpty, 0, 0},  // targetVolumeAttributesClassName
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 233, 2, kOmitEmpty, 0, 0},  // spec
-    {2067, 259, 3, kOmitEmpty, 0, 0},  // status
-    {6380, 1, 5, kOmitEmpty | kPointer, 0, 1144},  // activeDeadlineSeconds
-    {6402, 216, 18, kOmitEmpty | kPointer, 0, 0},  // affinity
-    {6411, 4, 21, kOmitEmpty | kPointer, 0, 0},  // automountServiceAccountToken
-    {6440, 197, 2, kPatchMerge, 108, 0},  // containers
-    {6451, 223, 26, kOmitEmpty | kPointer, 0, 0},  // dnsConfig
-    {6461, 0, 6, kOmitEmpty, 0, 6471},  // dnsPolicy
-    {6484, 4, 30, kOmitEmpty | kPointer, 0, 0},  // enableServiceLinks
-    {6503, 200, 34, kOmitEmpty | kPatchMerge, 108, 0},  // ephemeralContainers
-    {6523, 220, 23, kOmitEmpty | kPatchMerge, 161, 0},  // hostAliases
-    {6535, 4, 13, kOmitEmpty, 0, 0},  // hostIPC
-    {6543, 4, 11, kOmitEmpty, 0, 0},  // hostNetwork
-    {6555, 4, 12, kOmitEmpty, 0, 0},  // hostPID
-    {6563, 4, 37, kOmitEmpty | kPointer, 0, 0},  // hostUsers
-    {1557, 0, 16, kOmitEmpty, 0, 0},  // hostname
-    {6573, 0, 41, kOmitEmpty | kPointer, 0, 0},  // hostnameOverride
-    {6590, 206, 15, kOmitEmpty | kPatchMerge, 108, 0},  // imagePullSecrets
-    {6607, 197, 20, kOmitEmpty | kPatchMerge, 108, 0},  // initContainers
-    {1566, 0, 10, kOmitEmpty, 0, 0},  // nodeName
-    {6622, 201, 7, kOmitEmpty, 0, 0},  // nodeSelector
-    {6635, 228, 36, kOmitEmpty | kPointer, 0, 0},  // os
-    {6638, 28, 32, kOmitEmpty, 0, 1976},  // overhead
-    {6647, 0, 31, kOmitEmpty | kPointer, 0, 6664},  // preemptionPolicy
-    {6684, 1, 25, kOmitEmpty | kPointer, 0, 0},  // priority
-    {6693, 0, 24, kOmitEmpty, 0, 0},  // priorityClassName
-    {6711, 225, 28, kOmitEmpty, 0, 0},  // readinessGates
-    {6726, 232, 39, kOmitEmpty | kPatchMerge | kPatchRetainKeys, 108, 0},  // resourceClaims
-    {5726, 167, 40, kOmitEmpty | kPointer, 0, 0},  // resources
-    {6741, 0, 3, kOmitEmpty, 0, 6755},  // restartPolicy
-    {6772, 0, 29, kOmitEmpty | kPointer, 0, 0},  // runtimeClassName
-    {6789, 0, 19, kOmitEmpty, 0, 0},  // schedulerName
-    {6803, 230, 38, kOmitEmpty | kPatchMerge, 108, 0},  // schedulingGates
-    {6819, 205, 14, kOmitEmpty | kPointer, 0, 0},  // securityContext
-    {6835, 0, 9, kOmitEmpty, 0, 0},  // serviceAccount
-    {6850, 0, 8, kOmitEmpty, 0, 0},  // serviceAccountName
-    {6869, 4, 35, kOmitEmpty | kPointer, 0, 0},  // setHostnameAsFQDN
-    {6887, 4, 27, kOmitEmpty | kPointer, 0, 0},  // shareProcessNamespace
-    {6909, 0, 17, kOmitEmpty, 0, 0},  // subdomain
-    {6919, 1, 4, kOmitEmpty | kPointer, 0, 1144},  // terminationGracePeriodSeconds
-    {6949, 218, 22, kOmitEmpty, 0, 0},  // tolerations
-    {6961, 227, 33, kOmitEmpty | kPatchMerge, 164, 0},  // topologySpreadConstraints
-    {6987, 148, 1, kOmitEmpty | kPatchMerge | kPatchRetainKeys, 108, 0},  // volumes
+    {1337, 0, 4, kOmitEmpty | kPointer, 0, 0},  // namespace
+    {3501, 33, 2, kOmitEmpty, 0, 3513},  // accessModes
+    {6102, 3, 7, kOmitEmpty, 0, 6128},  // allocatedResourceStatuses
+    {6171, 28, 5, kOmitEmpty, 0, 2089},  // allocatedResources
+    {2654, 28, 3, kOmitEmpty, 0, 2089},  // capacity
+    {2252, 104, 4, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {6190, 0, 8, kOmitEmpty | kPointer, 0, 0},  // currentVolumeAttributesClassName
+    {6223, 105, 9, kOmitEmpty | kPointer, 0, 0},  // modifyVolumeStatus
+    {2263, 0, 1, kOmitEmpty, 0, 6242},  // phase
+    {6311, 2, 3, kOmitEmpty, 0, 0},  // lastProbeTime
+    {2314, 2, 4, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1858, 0, 6, kOmitEmpty, 0, 0},  // message
+    {1866, 0, 5, kOmitEmpty, 0, 0},  // reason
+    {2180, 0, 2, 0, 0, 2333},  // status
+    {55, 0, 1, 0, 0, 6325},  // type
+    {2180, 0, 2, 0, 0, 6390},  // status
+    {6433, 0, 1, kOmitEmpty, 0, 0},  // targetVolumeAttributesClassName
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 233, 2, kOmitEmpty, 0, 0},  // spec
+    {2180, 259, 3, kOmitEmpty, 0, 0},  // status
+    {6493, 1, 5, kOmitEmpty | kPointer, 0, 1257},  // activeDeadlineSeconds
+    {6515, 216, 18, kOmitEmpty | kPointer, 0, 0},  // affinity
+    {6524, 4, 21, kOmitEmpty | kPointer, 0, 0},  // automountServiceAccountToken
+    {6553, 197, 2, kPatchMerge, 108, 0},  // containers
+    {6564, 223, 26, kOmitEmpty | kPointer, 0, 0},  // dnsConfig
+    {6574, 0, 6, kOmitEmpty, 0, 6584},  // dnsPolicy
+    {6597, 4, 30, kOmitEmpty | kPointer, 0, 0},  // enableServiceLinks
+    {6616, 200, 34, kOmitEmpty | kPatchMerge, 108, 0},  // ephemeralContainers
+    {6636, 220, 23, kOmitEmpty | kPatchMerge, 161, 0},  // hostAliases
+    {6648, 4, 13, kOmitEmpty, 0, 0},  // hostIPC
+    {6656, 4, 11, kOmitEmpty, 0, 0},  // hostNetwork
+    {6668, 4, 12, kOmitEmpty, 0, 0},  // hostPID
+    {6676, 4, 37, kOmitEmpty | kPointer, 0, 0},  // hostUsers
+    {1670, 0, 16, kOmitEmpty, 0, 0},  // hostname
+    {6686, 0, 41, kOmitEmpty | kPointer, 0, 0},  // hostnameOverride
+    {6703, 206, 15, kOmitEmpty | kPatchMerge, 108, 0},  // imagePullSecrets
+    {6720, 197, 20, kOmitEmpty | kPatchMerge, 108, 0},  // initContainers
+    {1679, 0, 10, kOmitEmpty, 0, 0},  // nodeName
+    {6735, 201, 7, kOmitEmpty, 0, 0},  // nodeSelector
+    {6748, 228, 36, kOmitEmpty | kPointer, 0, 0},  // os
+    {6751, 28, 32, kOmitEmpty, 0, 2089},  // overhead
+    {6760, 0, 31, kOmitEmpty | kPointer, 0, 6777},  // preemptionPolicy
+    {6797, 1, 25, kOmitEmpty | kPointer, 0, 0},  // priority
+    {6806, 0, 24, kOmitEmpty, 0, 0},  // priorityClassName
+    {6824, 225, 28, kOmitEmpty, 0, 0},  // readinessGates
+    {6839, 232, 39, kOmitEmpty | kPatchMerge | kPatchRetainKeys, 108, 0},  // resourceClaims
+    {5839, 167, 40, kOmitEmpty | kPointer, 0, 0},  // resources
+    {6854, 0, 3, kOmitEmpty, 0, 6868},  // restartPolicy
+    {6885, 0, 29, kOmitEmpty | kPointer, 0, 0},  // runtimeClassName
+    {6902, 0, 19, kOmitEmpty, 0, 0},  // schedulerName
+    {6916, 230, 38, kOmitEmpty | kPatchMerge, 108, 0},  // schedulingGates
+    {6932, 205, 14, kOmitEmpty | kPointer, 0, 0},  // securityContext
+    {6948, 0, 9, kOmitEmpty, 0, 0},  // serviceAccount
+    {6963, 0, 8, kOmitEmpty, 0, 0},  // serviceAccountName
+    {6982, 4, 35, kOmitEmpty | kPointer, 0, 0},  // setHostnameAsFQDN
+    {7000, 4, 27, kOmitEmpty | kPointer, 0, 0},  // shareProcessNamespace
+    {7022, 0, 17, kOmitEmpty, 0, 0},  // subdomain
+    {7032, 1, 4, kOmitEmpty | kPointer, 0, 1257},  // terminationGracePeriodSeconds
+    {7062, 218, 22, kOmitEmpty, 0, 0},  // tolerations
+    {7074, 227, 33, kOmitEmpty | kPatchMerge, 164, 0},  // topologySpreadConstraints
+    {7100, 148, 1, kOmitEmpty | kPatchMerge | kPatchRetainKeys, 108, 0},  // volumes
     {0, 146, 2, 0, 0, 0},  // (inline)
     {108, 0, 1, 0, 0, 0},  // name
-    {3639, 64, 4, kOmitEmpty | kPointer, 0, 0},  // awsElasticBlockStore
-    {3660, 79, 22, kOmitEmpty | kPointer, 0, 0},  // azureDisk
-    {3670, 126, 18, kOmitEmpty | kPointer, 0, 0},  // azureFile
-    {3680, 120, 14, kOmitEmpty | kPointer, 0, 0},  // cephfs
-    {3687, 119, 13, kOmitEmpty | kPointer, 0, 0},  // cinder
-    {2449, 128, 19, kOmitEmpty | kPointer, 0, 0},  // configMap
-    {3694, 142, 28, kOmitEmpty | kPointer, 0, 0},  // csi
-    {7031, 125, 16, kOmitEmpty | kPointer, 0, 0},  // downwardAPI
-    {7043, 108, 2, kOmitEmpty | kPointer, 0, 0},  // emptyDir
-    {7052, 144, 29, kOmitEmpty | kPointer, 0, 0},  // ephemeral
-    {3698, 73, 17, kOmitEmpty | kPointer, 0, 0},  // fc
-    {3701, 118, 12, kOmitEmpty | kPointer, 0, 0},  // flexVolume
-    {3712, 74, 15, kOmitEmpty | kPointer, 0, 0},  // flocker
-    {3720, 63, 3, kOmitEmpty | kPointer, 0, 0},  // gcePersistentDisk
-    {7062, 109, 5, kOmitEmpty | kPointer, 0, 0},  // gitRepo
-    {3738, 115, 9, kOmitEmpty | kPointer, 0, 0},  // glusterfs
-    {3748, 65, 1, kOmitEmpty | kPointer, 0, 0},  // hostPath
-    {4158, 145, 30, kOmitEmpty | kPointer, 0, 0},  // image
-    {3757, 114, 8, kOmitEmpty | kPointer, 0, 0},  // iscsi
-    {3769, 67, 7, kOmitEmpty | kPointer, 0, 0},  // nfs
-    {7070, 116, 10, kOmitEmpty | kPointer, 0, 0},  // persistentVolumeClaim
-    {3773, 80, 23, kOmitEmpty | kPointer, 0, 0},  // photonPersistentDisk
-    {3794, 81, 24, kOmitEmpty | kPointer, 0, 0},  // portworxVolume
-    {7092, 139, 26, kOmitEmpty | kPointer, 0, 0},  // projected
-    {3809, 78, 21, kOmitEmpty | kPointer, 0, 0},  // quobyte
-    {3817, 117, 11, kOmitEmpty | kPointer, 0, 0},  // rbd
-    {3821, 140, 25, kOmitEmpty | kPointer, 0, 0},  // scaleIO
-    {7102, 112, 6, kOmitEmpty | kPointer, 0, 0},  // secret
-    {3829, 141, 27, kOmitEmpty | kPointer, 0, 0},  // storageos
-    {3839, 77, 20, kOmitEmpty | kPointer, 0, 0},  // vsphereVolume
-    {7138, 0, 1, kOmitEmpty, 0, 7145},  // medium
-    {7162, 27, 2, kOmitEmpty | kPointer, 0, 0},  // sizeLimit
-    {7200, 0, 3, kOmitEmpty, 0, 0},  // directory
-    {7210, 0, 1, 0, 0, 0},  // repository
-    {7221, 0, 2, kOmitEmpty, 0, 0},  // revision
-    {7257, 1, 3, kOmitEmpty | kPointer, 0, 0},  // defaultMode
-    {7269, 111, 2, kOmitEmpty, 0, 0},  // items
-    {7275, 4, 4, kOmitEmpty | kPointer, 0, 0},  // optional
-    {4620, 0, 1, kOmitEmpty, 0, 0},  // secretName
-    {2404, 0, 1, 0, 0, 0},  // key
-    {7302, 1, 3, kOmitEmpty | kPointer, 0, 0},  // mode
-    {4003, 0, 2, 0, 0, 0},  // path
-    {4261, 4, 8, kOmitEmpty, 0, 0},  // chapAuthDiscovery
-    {4279, 4, 11, kOmitEmpty, 0, 0},  // chapAuthSession
-    {3891, 0, 5, kOmitEmpty, 0, 0},  // fsType
-    {4295, 0, 12, kOmitEmpty | kPointer, 0, 0},  // initiatorName
-    {4309, 0, 2, 0, 0, 0},  // iqn
-    {4313, 0, 4, kOmitEmpty, 0, 0},  // iscsiInterface
-    {4328, 1, 3, 0, 0, 0},  // lun
-    {4332, 33, 7, kOmitEmpty, 0, 0},  // portals
-    {3915, 4, 6, kOmitEmpty, 0, 0},  // readOnly
-    {4186, 113, 10, kOmitEmpty | kPointer, 0, 0},  // secretRef
-    {4340, 0, 1, 0, 0, 0},  // targetPortal
+    {3752, 64, 4, kOmitEmpty | kPointer, 0, 0},  // awsElasticBlockStore
+    {3773, 79, 22, kOmitEmpty | kPointer, 0, 0},  // azureDisk
+    {3783, 126, 18, kOmitEmpty | kPointer, 0, 0},  // azureFile
+    {3793, 120, 14, kOmitEmpty | kPointer, 0, 0},  // cephfs
+    {3800, 119, 13, kOmitEmpty | kPointer, 0, 0},  // cinder
+    {2562, 128, 19, kOmitEmpty | kPointer, 0, 0},  // configMap
+    {3807, 142, 28, kOmitEmpty | kPointer, 0, 0},  // csi
+    {7144, 125, 16, kOmitEmpty | kPointer, 0, 0},  // downwardAPI
+    {7156, 108, 2, kOmitEmpty | kPointer, 0, 0},  // emptyDir
+    {7165, 144, 29, kOmitEmpty | kPointer, 0, 0},  // ephemeral
+    {3811, 73, 17, kOmitEmpty | kPointer, 0, 0},  // fc
+    {3814, 118, 12, kOmitEmpty | kPointer, 0, 0},  // flexVolume
+    {3825, 74, 15, kOmitEmpty | kPointer, 0, 0},  // flocker
+    {3833, 63, 3, kOmitEmpty | kPointer, 0, 0},  // gcePersistentDisk
+    {7175, 109, 5, kOmitEmpty | kPointer, 0, 0},  // gitRepo
+    {3851, 115, 9, kOmitEmpty | kPointer, 0, 0},  // glusterfs
+    {3861, 65, 1, kOmitEmpty | kPointer, 0, 0},  // hostPath
+    {4271, 145, 30, kOmitEmpty | kPointer, 0, 0},  // image
+    {3870, 114, 8, kOmitEmpty | kPointer, 0, 0},  // iscsi
+    {3882, 67, 7, kOmitEmpty | kPointer, 0, 0},  // nfs
+    {7183, 116, 10, kOmitEmpty | kPointer, 0, 0},  // persistentVolumeClaim
+    {3886, 80, 23, kOmitEmpty | kPointer, 0, 0},  // photonPersistentDisk
+    {3907, 81, 24, kOmitEmpty | kPointer, 0, 0},  // portworxVolume
+    {7205, 139, 26, kOmitEmpty | kPointer, 0, 0},  // projected
+    {3922, 78, 21, kOmitEmpty | kPointer, 0, 0},  // quobyte
+    {3930, 117, 11, kOmitEmpty | kPointer, 0, 0},  // rbd
+    {3934, 140, 25, kOmitEmpty | kPointer, 0, 0},  // scaleIO
+    {7215, 112, 6, kOmitEmpty | kPointer, 0, 0},  // secret
+    {3942, 141, 27, kOmitEmpty | kPointer, 0, 0},  // storageos
+    {3952, 77, 20, kOmitEmpty | kPointer, 0, 0},  // vsphereVolume
+    {7251, 0, 1, kOmitEmpty, 0, 7258},  // medium
+    {7275, 27, 2, kOmitEmpty | kPointer, 0, 0},  // sizeLimit
+    {7313, 0, 3, kOmitEmpty, 0, 0},  // directory
+    {7323, 0, 1, 0, 0, 0},  // repository
+    {7334, 0, 2, kOmitEmpty, 0, 0},  // revision
+    {7370, 1, 3, kOmitEmpty | kPointer, 0, 0},  // defaultMode
+    {7382, 111, 2, kOmitEmpty, 0, 0},  // items
+    {7388, 4, 4, kOmitEmpty | kPointer, 0, 0},  // optional
+    {4733, 0, 1, kOmitEmpty, 0, 0},  // secretName
+    {2517, 0, 1, 0, 0, 0},  // key
+    {7415, 1, 3, kOmitEmpty | kPointer, 0, 0},  // mode
+    {4116, 0, 2, 0, 0, 0},  // path
+    {4374, 4, 8, kOmitEmpty, 0, 0},  // chapAuthDiscovery
+    {4392, 4, 11, kOmitEmpty, 0, 0},  // chapAuthSession
+    {4004, 0, 5, kOmitEmpty, 0, 0},  // fsType
+    {4408, 0, 12, kOmitEmpty | kPointer, 0, 0},  // initiatorName
+    {4422, 0, 2, 0, 0, 0},  // iqn
+    {4426, 0, 4, kOmitEmpty, 0, 0},  // iscsiInterface
+    {4441, 1, 3, 0, 0, 0},  // lun
+    {4445, 33, 7, kOmitEmpty, 0, 0},  // portals
+    {4028, 4, 6, kOmitEmpty, 0, 0},  // readOnly
+    {4299, 113, 10, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {4453, 0, 1, 0, 0, 0},  // targetPortal
     {108, 0, 1, kOmitEmpty, 0, 0},  // name
-    {4064, 0, 1, 0, 0, 0},  // endpoints
-    {4003, 0, 2, 0, 0, 0},  // path
-    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
-    {7434, 0, 1, 0, 0, 0},  // claimName
-    {3915, 4, 2, kOmitEmpty, 0, 0},  // readOnly
-    {3891, 0, 3, kOmitEmpty, 0, 0},  // fsType
-    {4158, 0, 2, 0, 0, 0},  // image
-    {4164, 0, 6, kOmitEmpty, 0, 0},  // keyring
-    {4172, 33, 1, 0, 0, 0},  // monitors
-    {4181, 0, 4, kOmitEmpty, 0, 0},  // pool
-    {3915, 4, 8, kOmitEmpty, 0, 0},  // readOnly
-    {4186, 113, 7, kOmitEmpty | kPointer, 0, 0},  // secretRef
-    {4196, 0, 5, kOmitEmpty, 0, 0},  // user
-    {4565, 0, 1, 0, 0, 0},  // driver
-    {3891, 0, 2, kOmitEmpty, 0, 0},  // fsType
-    {4572, 3, 5, kOmitEmpty, 0, 0},  // options
-    {3915, 4, 4, kOmitEmpty, 0, 0},  // readOnly
-    {4186, 113, 3, kOmitEmpty | kPointer, 0, 0},  // secretRef
-    {3891, 0, 2, kOmitEmpty, 0, 0},  // fsType
-    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
-    {4186, 113, 4, kOmitEmpty | kPointer, 0, 0},  // secretRef
-    {3965, 0, 1, 0, 0, 0},  // volumeID
-    {4172, 33, 1, 0, 0, 0},  // monitors
-    {4003, 0, 2, kOmitEmpty, 0, 0},  // path
-    {3915, 4, 6, kOmitEmpty, 0, 0},  // readOnly
-    {4427, 0, 4, kOmitEmpty, 0, 0},  // secretFile
-    {4186, 113, 5, kOmitEmpty | kPointer, 0, 0},  // secretRef
-    {4196, 0, 3, kOmitEmpty, 0, 0},  // user
-    {7257, 1, 2, kOmitEmpty | kPointer, 0, 0},  // defaultMode
-    {7269, 124, 1, kOmitEmpty, 0, 0},  // items
-    {7609, 121, 2, kOmitEmpty | kPointer, 0, 0},  // fieldRef
-    {7302, 1, 4, kOmitEmpty | kPointer, 0, 0},  // mode
-    {4003, 0, 1, 0, 0, 0},  // path
-    {7618, 122, 3, kOmitEmpty | kPointer, 0, 0},  // resourceFieldRef
-    {1017, 0, 1, kOmitEmpty, 0, 0},  // apiVersion
-    {1609, 0, 2, 0, 0, 0},  // fieldPath
-    {7693, 0, 1, kOmitEmpty, 0, 0},  // containerName
-    {7707, 27, 3, kOmitEmpty, 0, 0},  // divisor
-    {7715, 0, 2, 0, 0, 0},  // resource
-    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
-    {4620, 0, 1, 0, 0, 0},  // secretName
-    {4647, 0, 2, 0, 0, 0},  // shareName
+    {4177, 0, 1, 0, 0, 0},  // endpoints
+    {4116, 0, 2, 0, 0, 0},  // path
+    {4028, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {7547, 0, 1, 0, 0, 0},  // claimName
+    {4028, 4, 2, kOmitEmpty, 0, 0},  // readOnly
+    {4004, 0, 3, kOmitEmpty, 0, 0},  // fsType
+    {4271, 0, 2, 0, 0, 0},  // image
+    {4277, 0, 6, kOmitEmpty, 0, 0},  // keyring
+    {4285, 33, 1, 0, 0, 0},  // monitors
+    {4294, 0, 4, kOmitEmpty, 0, 0},  // pool
+    {4028, 4, 8, kOmitEmpty, 0, 0},  // readOnly
+    {4299, 113, 7, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {4309, 0, 5, kOmitEmpty, 0, 0},  // user
+    {4678, 0, 1, 0, 0, 0},  // driver
+    {4004, 0, 2, kOmitEmpty, 0, 0},  // fsType
+    {4685, 3, 5, kOmitEmpty, 0, 0},  // options
+    {4028, 4, 4, kOmitEmpty, 0, 0},  // readOnly
+    {4299, 113, 3, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {4004, 0, 2, kOmitEmpty, 0, 0},  // fsType
+    {4028, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {4299, 113, 4, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {4078, 0, 1, 0, 0, 0},  // volumeID
+    {4285, 33, 1, 0, 0, 0},  // monitors
+    {4116, 0, 2, kOmitEmpty, 0, 0},  // path
+    {4028, 4, 6, kOmitEmpty, 0, 0},  // readOnly
+    {4540, 0, 4, kOmitEmpty, 0, 0},  // secretFile
+    {4299, 113, 5, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {4309, 0, 3, kOmitEmpty, 0, 0},  // user
+    {7370, 1, 2, kOmitEmpty | kPointer, 0, 0},  // defaultMode
+    {7382, 124, 1, kOmitEmpty, 0, 0},  // items
+    {7722, 121, 2, kOmitEmpty | kPointer, 0, 0},  // fieldRef
+    {7415, 1, 4, kOmitEmpty | kPointer, 0, 0},  // mode
+    {4116, 0, 1, 0, 0, 0},  // path
+    {7731, 122, 3, kOmitEmpty | kPointer, 0, 0},  // resourceFieldRef
+    {1130, 0, 1, kOmitEmpty, 0, 0},  // apiVersion
+    {1722, 0, 2, 0, 0, 0},  // fieldPath
+    {7806, 0, 1, kOmitEmpty, 0, 0},  // containerName
+    {7820, 27, 3, kOmitEmpty, 0, 0},  // divisor
+    {7828, 0, 2, 0, 0, 0},  // resource
+    {4028, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {4733, 0, 1, 0, 0, 0},  // secretName
+    {4760, 0, 2, 0, 0, 0},  // shareName
     {0, 127, 1, 0, 0, 0},  // (inline)
-    {7257, 1, 3, kOmitEmpty | kPointer, 0, 0},  // defaultMode
-    {7269, 111, 2, kOmitEmpty, 0, 0},  // items
-    {7275, 4, 4, kOmitEmpty | kPointer, 0, 0},  // optional
+    {7370, 1, 3, kOmitEmpty | kPointer, 0, 0},  // defaultMode
+    {7382, 111, 2, kOmitEmpty, 0, 0},  // items
+    {7388, 4, 4, kOmitEmpty | kPointer, 0, 0},  // optional
     {108, 0, 1, kOmitEmpty, 0, 0},  // name
-    {7257, 1, 2, kOmitEmpty | kPointer, 0, 0},  // defaultMode
-    {7814, 138, 1, 0, 0, 0},  // sources
-    {7847, 135, 5, kOmitEmpty | kPointer, 0, 0},  // clusterTrustBundle
-    {2449, 133, 3, kOmitEmpty | kPointer, 0, 0},  // configMap
-    {7031, 131, 2, kOmitEmpty | kPointer, 0, 0},  // downwardAPI
-    {7866, 136, 6, kOmitEmpty | kPointer, 0, 0},  // podCertificate
-    {7102, 130, 1, kOmitEmpty | kPointer, 0, 0},  // secret
-    {7881, 134, 4, kOmitEmpty | kPointer, 0, 0},  // serviceAccountToken
+    {7370, 1, 2, kOmitEmpty | kPointer, 0, 0},  // defaultMode
+    {7927, 138, 1, 0, 0, 0},  // sources
+    {7960, 135, 5, kOmitEmpty | kPointer, 0, 0},  // clusterTrustBundle
+    {2562, 133, 3, kOmitEmpty | kPointer, 0, 0},  // configMap
+    {7144, 131, 2, kOmitEmpty | kPointer, 0, 0},  // downwardAPI
+    {7979, 136, 6, kOmitEmpty | kPointer, 0, 0},  // podCertificate
+    {7215, 130, 1, kOmitEmpty | kPointer, 0, 0},  // secret
+    {7994, 134, 4, kOmitEmpty | kPointer, 0, 0},  // serviceAccountToken
     {0, 129, 1, 0, 0, 0},  // (inline)
-    {7269, 111, 2, kOmitEmpty, 0, 0},  // items
-    {7275, 4, 4, kOmitEmpty | kPointer, 0, 0},  // optional
+    {7382, 111, 2, kOmitEmpty, 0, 0},  // items
+    {7388, 4, 4, kOmitEmpty | kPointer, 0, 0},  // optional
     {108, 0, 1, kOmitEmpty, 0, 0},  // name
-    {7269, 124, 1, kOmitEmpty, 0, 0},  // items
+    {7382, 124, 1, kOmitEmpty, 0, 0},  // items
     {0, 132, 1, 0, 0, 0},  // (inline)
-    {7269, 111, 2, kOmitEmpty, 0, 0},  // items
-    {7275, 4, 4, kOmitEmpty | kPointer, 0, 0},  // optional
+    {7382, 111, 2, kOmitEmpty, 0, 0},  // items
+    {7388, 4, 4, kOmitEmpty | kPointer, 0, 0},  // optional
     {108, 0, 1, kOmitEmpty, 0, 0},  // name
-    {8022, 0, 1, kOmitEmpty, 0, 0},  // audience
-    {8031, 1, 2, kOmitEmpty | kPointer, 0, 1144},  // expirationSeconds
-    {4003, 0, 3, 0, 0, 0},  // path
-    {8086, 98, 3, kOmitEmpty | kPointer, 0, 0},  // labelSelector
+    {8135, 0, 1, kOmitEmpty, 0, 0},  // audience
+    {8144, 1, 2, kOmitEmpty | kPointer, 0, 1257},  // expirationSeconds
+    {4116, 0, 3, 0, 0, 0},  // path
+    {8199, 98, 3, kOmitEmpty | kPointer, 0, 0},  // labelSelector
     {108, 0, 1, kOmitEmpty | kPointer, 0, 0},  // name
-    {7275, 4, 5, kOmitEmpty | kPointer, 0, 0},  // optional
-    {4003, 0, 4, 0, 0, 0},  // path
-    {8100, 0, 2, kOmitEmpty | kPointer, 0, 0},  // signerName
-    {8144, 0, 6, kOmitEmpty, 0, 0},  // certificateChainPath
-    {8165, 0, 4, kOmitEmpty, 0, 0},  // credentialBundlePath
-    {8186, 0, 5, kOmitEmpty, 0, 0},  // keyPath
-    {8194, 0, 2, kOmitEmpty, 0, 0},  // keyType
-    {8202, 1, 3, kOmitEmpty | kPointer, 0, 0},  // maxExpirationSeconds
-    {8100, 0, 1, kOmitEmpty, 0, 0},  // signerName
-    {3891, 0, 9, kOmitEmpty, 0, 0},  // fsType
-    {5019, 0, 1, 0, 0, 0},  // gateway
-    {5027, 0, 5, kOmitEmpty, 0, 0},  // protectionDomain
-    {3915, 4, 10, kOmitEmpty, 0, 0},  // readOnly
-    {4186, 113, 3, kPointer, 0, 0},  // secretRef
-    {5044, 4, 4, kOmitEmpty, 0, 0},  // sslEnabled
-    {5055, 0, 7, kOmitEmpty, 0, 0},  // storageMode
-    {5067, 0, 6, kOmitEmpty, 0, 0},  // storagePool
-    {5079, 0, 2, 0, 0, 0},  // system
-    {5086, 0, 8, kOmitEmpty, 0, 0},  // volumeName
-    {3891, 0, 3, kOmitEmpty, 0, 0},  // fsType
-    {3915, 4, 4, kOmitEmpty, 0, 0},  // readOnly
-    {4186, 113, 5, kOmitEmpty | kPointer, 0, 0},  // secretRef
-    {5086, 0, 1, kOmitEmpty, 0, 0},  // volumeName
-    {5163, 0, 2, kOmitEmpty, 0, 0},  // volumeNamespace
-    {4565, 0, 1, 0, 0, 0},  // driver
-    {3891, 0, 3, kOmitEmpty | kPointer, 0, 0},  // fsType
-    {5286, 113, 5, kOmitEmpty | kPointer, 0, 0},  // nodePublishSecretRef
-    {3915, 4, 2, kOmitEmpty | kPointer, 0, 0},  // readOnly
-    {5326, 3, 4, kOmitEmpty, 0, 0},  // volumeAttributes
-    {8335, 143, 1, kOmitEmpty | kPointer, 0, 0},  // volumeClaimTemplate
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 102, 2, 0, 0, 0},  // spec
-    {8419, 0, 2, kOmitEmpty, 0, 8430},  // pullPolicy
-    {8444, 0, 1, kOmitEmpty, 0, 0},  // reference
-    {8472, 33, 4, kOmitEmpty, 0, 0},  // args
-    {8477, 33, 3, kOmitEmpty, 0, 0},  // command
-    {8485, 164, 7, kOmitEmpty | kPatchMerge, 108, 0},  // env
-    {8489, 156, 19, kOmitEmpty, 0, 0},  // envFrom
-    {4158, 0, 2, kOmitEmpty, 0, 0},  // image
-    {8497, 0, 14, kOmitEmpty, 0, 8430},  // imagePullPolicy
-    {8513, 189, 12, kOmitEmpty | kPointer, 0, 0},  // lifecycle
-    {8523, 186, 10, kOmitEmpty | kPointer, 0, 0},  // livenessProbe
+    {7388, 4, 5, kOmitEmpty | kPointer, 0, 0},  // optional
+    {4116, 0, 4, 0, 0, 0},  // path
+    {8213, 0, 2, kOmitEmpty | kPointer, 0, 0},  // signerName
+    {8257, 0, 6, kOmitEmpty, 0, 0},  // certificateChainPath
+    {8278, 0, 4, kOmitEmpty, 0, 0},  // credentialBundlePath
+    {8299, 0, 5, kOmitEmpty, 0, 0},  // keyPath
+    {8307, 0, 2, kOmitEmpty, 0, 0},  // keyType
+    {8315, 1, 3, kOmitEmpty | kPointer, 0, 0},  // maxExpirationSeconds
+    {8213, 0, 1, kOmitEmpty, 0, 0},  // signerName
+    {4004, 0, 9, kOmitEmpty, 0, 0},  // fsType
+    {5132, 0, 1, 0, 0, 0},  // gateway
+    {5140, 0, 5, kOmitEmpty, 0, 0},  // protectionDomain
+    {4028, 4, 10, kOmitEmpty, 0, 0},  // readOnly
+    {4299, 113, 3, kPointer, 0, 0},  // secretRef
+    {5157, 4, 4, kOmitEmpty, 0, 0},  // sslEnabled
+    {5168, 0, 7, kOmitEmpty, 0, 0},  // storageMode
+    {5180, 0, 6, kOmitEmpty, 0, 0},  // storagePool
+    {5192, 0, 2, 0, 0, 0},  // system
+    {5199, 0, 8, kOmitEmpty, 0, 0},  // volumeName
+    {4004, 0, 3, kOmitEmpty, 0, 0},  // fsType
+    {4028, 4, 4, kOmitEmpty, 0, 0},  // readOnly
+    {4299, 113, 5, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {5199, 0, 1, kOmitEmpty, 0, 0},  // volumeName
+    {5276, 0, 2, kOmitEmpty, 0, 0},  // volumeNamespace
+    {4678, 0, 1, 0, 0, 0},  // driver
+    {4004, 0, 3, kOmitEmpty | kPointer, 0, 0},  // fsType
+    {5399, 113, 5, kOmitEmpty | kPointer, 0, 0},  // nodePublishSecretRef
+    {4028, 4, 2, kOmitEmpty | kPointer, 0, 0},  // readOnly
+    {5439, 3, 4, kOmitEmpty, 0, 0},  // volumeAttributes
+    {8448, 143, 1, kOmitEmpty | kPointer, 0, 0},  // volumeClaimTemplate
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 102, 2, 0, 0, 0},  // spec
+    {8532, 0, 2, kOmitEmpty, 0, 8543},  // pullPolicy
+    {8557, 0, 1, kOmitEmpty, 0, 0},  // reference
+    {8585, 33, 4, kOmitEmpty, 0, 0},  // args
+    {8590, 33, 3, kOmitEmpty, 0, 0},  // command
+    {8598, 164, 7, kOmitEmpty | kPatchMerge, 108, 0},  // env
+    {8602, 156, 19, kOmitEmpty, 0, 0},  // envFrom
+    {4271, 0, 2, kOmitEmpty, 0, 0},  // image
+    {8610, 0, 14, kOmitEmpty, 0, 8543},  // imagePullPolicy
+    {8626, 189, 12, kOmitEmpty | kPointer, 0, 0},  // lifecycle
+    {8636, 186, 10, kOmitEmpty | kPointer, 0, 0},  // livenessProbe
     {108, 0, 1, 0, 0, 0},  // name
-    {1527, 150, 6, kOmitEmpty | kPatchMerge, 113, 0},  // ports
-    {8537, 186, 11, kOmitEmpty | kPointer, 0, 0},  // readinessProbe
-    {8552, 169, 23, kOmitEmpty, 0, 0},  // resizePolicy
-    {5726, 167, 8, kOmitEmpty, 0, 0},  // resources
-    {6741, 0, 24, kOmitEmpty | kPointer, 0, 8565},  // restartPolicy
-    {8591, 173, 25, kOmitEmpty, 0, 0},  // restartPolicyRules
-    {6819, 195, 15, kOmitEmpty | kPointer, 0, 0},  // securityContext
-    {8610, 186, 22, kOmitEmpty | kPointer, 0, 0},  // startupProbe
-    {8623, 4, 16, kOmitEmpty, 0, 0},  // stdin
-    {8629, 4, 17, kOmitEmpty, 0, 0},  // stdinOnce
-    {8639, 0, 13, kOmitEmpty, 0, 0},  // terminationMessagePath
-    {8662, 0, 20, kOmitEmpty, 0, 8687},  // terminationMessagePolicy
-    {8715, 4, 18, kOmitEmpty, 0, 0},  // tty
-    {8719, 177, 21, kOmitEmpty | kPatchMerge, 150, 0},  // volumeDevices
-    {8733, 175, 9, kOmitEmpty | kPatchMerge, 140, 0},  // volumeMounts
-    {8746, 0, 5, kOmitEmpty, 0, 0},  // workingDir
+    {1640, 150, 6, kOmitEmpty | kPatchMerge, 113, 0},  // ports
+    {8650, 186, 11, kOmitEmpty | kPointer, 0, 0},  // readinessProbe
+    {8665, 169, 23, kOmitEmpty, 0, 0},  // resizePolicy
+    {5839, 167, 8, kOmitEmpty, 0, 0},  // resources
+    {6854, 0, 24, kOmitEmpty | kPointer, 0, 8678},  // restartPolicy
+    {8704, 173, 25, kOmitEmpty, 0, 0},  // restartPolicyRules
+    {6932, 195, 15, kOmitEmpty | kPointer, 0, 0},  // securityContext
+    {8723, 186, 22, kOmitEmpty | kPointer, 0, 0},  // startupProbe
+    {8736, 4, 16, kOmitEmpty, 0, 0},  // stdin
+    {8742, 4, 17, kOmitEmpty, 0, 0},  // stdinOnce
+    {8752, 0, 13, kOmitEmpty, 0, 0},  // terminationMessagePath
+    {8775, 0, 20, kOmitEmpty, 0, 8800},  // terminationMessagePolicy
+    {8828, 4, 18, kOmitEmpty, 0, 0},  // tty
+    {8832, 177, 21, kOmitEmpty | kPatchMerge, 150, 0},  // volumeDevices
+    {8846, 175, 9, kOmitEmpty | kPatchMerge, 140, 0},  // volumeMounts
+    {8859, 0, 5, kOmitEmpty, 0, 0},  // workingDir
     {113, 1, 3, 0, 0, 0},  // containerPort
-    {8779, 0, 5, kOmitEmpty, 0, 0},  // hostIP
-    {8786, 1, 2, kOmitEmpty, 0, 0},  // hostPort
+    {8892, 0, 5, kOmitEmpty, 0, 0},  // hostIP
+    {8899, 1, 2, kOmitEmpty, 0, 0},  // hostPort
     {108, 0, 1, kOmitEmpty, 0, 0},  // name
-    {127, 0, 4, kOmitEmpty, 0, 1652},  // protocol
-    {8817, 152, 2, kOmitEmpty | kPointer, 0, 0},  // configMapRef
-    {8830, 0, 1, kOmitEmpty, 0, 0},  // prefix
-    {4186, 154, 3, kOmitEmpty | kPointer, 0, 0},  // secretRef
+    {127, 0, 4, kOmitEmpty, 0, 1765},  // protocol
+    {8930, 152, 2, kOmitEmpty | kPointer, 0, 0},  // configMapRef
+    {8943, 0, 1, kOmitEmpty, 0, 0},  // prefix
+    {4299, 154, 3, kOmitEmpty | kPointer, 0, 0},  // secretRef
     {0, 151, 1, 0, 0, 0},  // (inline)
-    {7275, 4, 2, kOmitEmpty | kPointer, 0, 0},  // optional
+    {7388, 4, 2, kOmitEmpty | kPointer, 0, 0},  // optional
     {108, 0, 1, kOmitEmpty, 0, 0},  // name
     {0, 153, 1, 0, 0, 0},  // (inline)
-    {7275, 4, 2, kOmitEmpty | kPointer, 0, 0},  // optional
+    {7388, 4, 2, kOmitEmpty | kPointer, 0, 0},  // optional
     {108, 0, 1, kOmitEmpty, 0, 0},  // name
     {108, 0, 1, 0, 0, 0},  // name
-    {2418, 0, 2, kOmitEmpty, 0, 0},  // value
-    {8903, 162, 3, kOmitEmpty | kPointer, 0, 0},  // valueFrom
-    {8934, 158, 3, kOmitEmpty | kPointer, 0, 0},  // configMapKeyRef
-    {7609, 121, 1, kOmitEmpty | kPointer, 0, 0},  // fieldRef
-    {8950, 161, 5, kOmitEmpty | kPointer, 0, 0},  // fileKeyRef
-    {7618, 122, 2, kOmitEmpty | kPointer, 0, 0},  // resourceFieldRef
-    {8961, 160, 4, kOmitEmpty | kPointer, 0, 0},  // secretKeyRef
+    {2531, 0, 2, kOmitEmpty, 0, 0},  // value
+    {9016, 162, 3, kOmitEmpty | kPointer, 0, 0},  // valueFrom
+    {9047, 158, 3, kOmitEmpty | kPointer, 0, 0},  // configMapKeyRef
+    {7722, 121, 1, kOmitEmpty | kPointer, 0, 0},  // fieldRef
+    {9063, 161, 5, kOmitEmpty | kPointer, 0, 0},  // fileKeyRef
+    {7731, 122, 2, kOmitEmpty | kPointer, 0, 0},  // resourceFieldRef
+    {9074, 160, 4, kOmitEmpty | kPointer, 0, 0},  // secretKeyRef
     {0, 157, 1, 0, 0, 0},  // (inline)
-    {2404, 0, 2, 0, 0, 0},  // key
-    {7275, 4, 3, kOmitEmpty | kPointer, 0, 0},  // optional
+    {2517, 0, 2, 0, 0, 0},  // key
+    {7388, 4, 3, kOmitEmpty | kPointer, 0, 0},  // optional
     {108, 0, 1, kOmitEmpty, 0, 0},  // name
     {0, 159, 1, 0, 0, 0},  // (inline)
-    {2404, 0, 2, 0, 0, 0},  // key
-    {7275, 4, 3, kOmitEmpty | kPointer, 0, 0},  // optional
+    {2517, 0, 2, 0, 0, 0},  // key
+    {7388, 4, 3, kOmitEmpty | kPointer, 0, 0},  // optional
     {108, 0, 1, kOmitEmpty, 0, 0},  // name
-    {2404, 0, 3, 0, 0, 0},  // key
-    {7275, 4, 4, kOmitEmpty | kPointer, 0, 0},  // optional
-    {4003, 0, 2, 0, 0, 0},  // path
-    {5086, 0, 1, 0, 0, 0},  // volumeName
-    {9082, 166, 3, kOmitEmpty, 0, 0},  // claims
-    {1938, 28, 1, kOmitEmpty, 0, 1976},  // limits
-    {5872, 28, 2, kOmitEmpty, 0, 1976},  // requests
+    {2517, 0, 3, 0, 0, 0},  // key
+    {7388, 4, 4, kOmitEmpty | kPointer, 0, 0},  // optional
+    {4116, 0, 2, 0, 0, 0},  // path
+    {5199, 0, 1, 0, 0, 0},  // volumeName
+    {9195, 166, 3, kOmitEmpty, 0, 0},  // claims
+    {2051, 28, 1, kOmitEmpty, 0, 2089},  // limits
+    {5985, 28, 2, kOmitEmpty, 0, 2089},  // requests
     {108, 0, 1, 0, 0, 0},  // name
-    {9111, 0, 2, kOmitEmpty, 0, 0},  // request
-    {9149, 0, 1, 0, 0, 9162},  // resourceName
-    {6741, 0, 2, 0, 0, 9178},  // restartPolicy
-    {1678, 0, 1, kOmitEmpty, 0, 9238},  // action
-    {9268, 171, 2, kOmitEmpty | kPointer, 0, 0},  // exitCodes
-    {5517, 0, 1, kOmitEmpty, 0, 9318},  // operator
-    {5550, 170, 2, kOmitEmpty, 0, 0},  // values
+    {9224, 0, 2, kOmitEmpty, 0, 0},  // request
+    {9262, 0, 1, 0, 0, 9275},  // resourceName
+    {6854, 0, 2, 0, 0, 9291},  // restartPolicy
+    {1791, 0, 1, kOmitEmpty, 0, 9351},  // action
+    {9381, 171, 2, kOmitEmpty | kPointer, 0, 0},  // exitCodes
+    {5630, 0, 1, kOmitEmpty, 0, 9431},  // operator
+    {5663, 170, 2, kOmitEmpty, 0, 0},  // values
     {140, 0, 3, 0, 0, 0},  // mountPath
-    {9381, 0, 5, kOmitEmpty | kPointer, 0, 9398},  // mountPropagation
+    {9494, 0, 5, kOmitEmpty | kPointer, 0, 9511},  // mountPropagation
     {108, 0, 1, 0, 0, 0},  // name
-    {3915, 4, 2, kOmitEmpty, 0, 0},  // readOnly
-    {9422, 0, 7, kOmitEmpty | kPointer, 0, 9440},  // recursiveReadOnly
-    {9465, 0, 4, kOmitEmpty, 0, 0},  // subPath
-    {9473, 0, 6, kOmitEmpty, 0, 0},  // subPathExpr
+    {4028, 4, 2, kOmitEmpty, 0, 0},  // readOnly
+    {9535, 0, 7, kOmitEmpty | kPointer, 0, 9553},  // recursiveReadOnly
+    {9578, 0, 4, kOmitEmpty, 0, 0},  // subPath
+    {9586, 0, 6, kOmitEmpty, 0, 0},  // subPathExpr
     {150, 0, 2, 0, 0, 0},  // devicePath
     {108, 0, 1, 0, 0, 0},  // name
     {0, 185, 1, 0, 0, 0},  // (inline)
-    {9520, 1, 6, kOmitEmpty, 0, 0},  // failureThreshold
-    {9537, 1, 2, kOmitEmpty, 0, 0},  // initialDelaySeconds
-    {9557, 1, 4, kOmitEmpty, 0, 0},  // periodSeconds
-    {9571, 1, 5, kOmitEmpty, 0, 0},  // successThreshold
-    {6919, 1, 7, kOmitEmpty | kPointer, 0, 1144},  // terminationGracePeriodSeconds
-    {9588, 1, 3, kOmitEmpty, 0, 0},  // timeoutSeconds
-    {9624, 178, 1, kOmitEmpty | kPointer, 0, 0},  // exec
-    {9629, 184, 4, kOmitEmpty | kPointer, 0, 0},  // grpc
-    {9634, 182, 2, kOmitEmpty | kPointer, 0, 0},  // httpGet
-    {9642, 183, 3, kOmitEmpty | kPointer, 0, 0},  // tcpSocket
-    {8477, 33, 1, kOmitEmpty, 0, 0},  // command
-    {1849, 0, 3, kOmitEmpty, 0, 0},  // host
-    {9693, 181, 5, kOmitEmpty, 0, 0},  // httpHeaders
-    {4003, 0, 1, kOmitEmpty, 0, 0},  // path
+    {9633, 1, 6, kOmitEmpty, 0, 0},  // failureThreshold
+    {9650, 1, 2, kOmitEmpty, 0, 0},  // initialDelaySeconds
+    {9670, 1, 4, kOmitEmpty, 0, 0},  // periodSeconds
+    {9684, 1, 5, kOmitEmpty, 0, 0},  // successThreshold
+    {7032, 1, 7, kOmitEmpty | kPointer, 0, 1257},  // terminationGracePeriodSeconds
+    {9701, 1, 3, kOmitEmpty, 0, 0},  // timeoutSeconds
+    {9737, 178, 1, kOmitEmpty | kPointer, 0, 0},  // exec
+    {9742, 184, 4, kOmitEmpty | kPointer, 0, 0},  // grpc
+    {9747, 182, 2, kOmitEmpty | kPointer, 0, 0},  // httpGet
+    {9755, 183, 3, kOmitEmpty | kPointer, 0, 0},  // tcpSocket
+    {8590, 33, 1, kOmitEmpty, 0, 0},  // command
+    {1962, 0, 3, kOmitEmpty, 0, 0},  // host
+    {9806, 181, 5, kOmitEmpty, 0, 0},  // httpHeaders
+    {4116, 0, 1, kOmitEmpty, 0, 0},  // path
     {268, 179, 2, 0, 0, 0},  // port
-    {9705, 0, 4, kOmitEmpty, 0, 9712},  // scheme
+    {9818, 0, 4, kOmitEmpty, 0, 9825},  // scheme
     {108, 0, 1, 0, 0, 0},  // name
-    {2418, 0, 2, 0, 0, 0},  // value
-    {1849, 0, 2, kOmitEmpty, 0, 0},  // host
+    {2531, 0, 2, 0, 0, 0},  // value
+    {1962, 0, 2, kOmitEmpty, 0, 0},  // host
     {268, 179, 1, 0, 0, 0},  // port
     {268, 1, 1, 0, 0, 0},  // port
-    {9787, 0, 2, kPointer, 0, 0},  // service
-    {9813, 188, 1, kOmitEmpty | kPointer, 0, 0},  // postStart
-    {9823, 188, 2, kOmitEmpty | kPointer, 0, 0},  // preStop
-    {9831, 0, 3, kOmitEmpty | kPointer, 0, 9842},  // stopSignal
-    {9624, 178, 1, kOmitEmpty | kPointer, 0, 0},  // exec
-    {9634, 182, 2, kOmitEmpty | kPointer, 0, 0},  // httpGet
-    {9877, 187, 4, kOmitEmpty | kPointer, 0, 0},  // sleep
-    {9642, 183, 3, kOmitEmpty | kPointer, 0, 0},  // tcpSocket
-    {9903, 1, 1, 0, 0, 1144},  // seconds
-    {9935, 4, 7, kOmitEmpty | kPointer, 0, 0},  // allowPrivilegeEscalation
-    {9960, 194, 12, kOmitEmpty | kPointer, 0, 0},  // appArmorProfile
-    {9976, 190, 1, kOmitEmpty | kPointer, 0, 0},  // capabilities
-    {9989, 4, 2, kOmitEmpty | kPointer, 0, 0},  // privileged
-    {10000, 0, 9, kOmitEmpty | kPointer, 0, 10010},  // procMount
-    {10027, 4, 6, kOmitEmpty | kPointer, 0, 0},  // readOnlyRootFilesystem
-    {10050, 1, 8, kOmitEmpty | kPointer, 0, 1144},  // runAsGroup
-    {10061, 4, 5, kOmitEmpty | kPointer, 0, 0},  // runAsNonRoot
-    {10074, 1, 4, kOmitEmpty | kPointer, 0, 1144},  // runAsUser
-    {10084, 191, 3, kOmitEmpty | kPointer, 0, 0},  // seLinuxOptions
-    {10099, 193, 11, kOmitEmpty | kPointer, 0, 0},  // seccompProfile
-    {10114, 192, 10, kOmitEmpty | kPointer, 0, 0},  // windowsOptions
-    {10150, 33, 1, kOmitEmpty, 0, 10154},  // add
-    {10170, 33, 2, kOmitEmpty, 0, 10154},  // drop
-    {10198, 0, 4, kOmitEmpty, 0, 0},  // level
-    {10204, 0, 2, kOmitEmpty, 0, 0},  // role
+    {9900, 0, 2, kPointer, 0, 0},  // service
+    {9926, 188, 1, kOmitEmpty | kPointer, 0, 0},  // postStart
+    {9936, 188, 2, kOmitEmpty | kPointer, 0, 0},  // preStop
+    {9944, 0, 3, kOmitEmpty | kPointer, 0, 9955},  // stopSignal
+    {9737, 178, 1, kOmitEmpty | kPointer, 0, 0},  // exec
+    {9747, 182, 2, kOmitEmpty | kPointer, 0, 0},  // httpGet
+    {9990, 187, 4, kOmitEmpty | kPointer, 0, 0},  // sleep
+    {9755, 183, 3, kOmitEmpty | kPointer, 0, 0},  // tcpSocket
+    {10016, 1, 1, 0, 0, 1257},  // seconds
+    {10048, 4, 7, kOmitEmpty | kPointer, 0, 0},  // allowPrivilegeEscalation
+    {10073, 194, 12, kOmitEmpty | kPointer, 0, 0},  // appArmorProfile
+    {10089, 190, 1, kOmitEmpty | kPointer, 0, 0},  // capabilities
+    {10102, 4, 2, kOmitEmpty | kPointer, 0, 0},  // privileged
+    {10113, 0, 9, kOmitEmpty | kPointer, 0, 10123},  // procMount
+    {10140, 4, 6, kOmitEmpty | kPointer, 0, 0},  // readOnlyRootFilesystem
+    {10163, 1, 8, kOmitEmpty | kPointer, 0, 1257},  // runAsGroup
+    {10174, 4, 5, kOmitEmpty | kPointer, 0, 0},  // runAsNonRoot
+    {10187, 1, 4, kOmitEmpty | kPointer, 0, 1257},  // runAsUser
+    {10197, 191, 3, kOmitEmpty | kPointer, 0, 0},  // seLinuxOptions
+    {10212, 193, 11, kOmitEmpty | kPointer, 0, 0},  // seccompProfile
+    {10227, 192, 10, kOmitEmpty | kPointer, 0, 0},  // windowsOptions
+    {10263, 33, 1, kOmitEmpty, 0, 10267},  // add
+    {10283, 33, 2, kOmitEmpty, 0, 10267},  // drop
+    {10311, 0, 4, kOmitEmpty, 0, 0},  // level
+    {10317, 0, 2, kOmitEmpty, 0, 0},  // role
     {55, 0, 3, kOmitEmpty, 0, 0},  // type
-    {4196, 0, 1, kOmitEmpty, 0, 0},  // user
-    {10247, 0, 2, kOmitEmpty | kPointer, 0, 0},  // gmsaCredentialSpec
-    {10266, 0, 1, kOmitEmpty | kPointer, 0, 0},  // gmsaCredentialSpecName
-    {10289, 4, 4, kOmitEmpty | kPointer, 0, 0},  // hostProcess
-    {10301, 0, 3, kOmitEmpty | kPointer, 0, 0},  // runAsUserName
-    {10338, 0, 2, kOmitEmpty | kPointer, 0, 0},  // localhostProfile
-    {55, 0, 1, 0, 0, 10355},  // type
-    {10338, 0, 2, kOmitEmpty | kPointer, 0, 0},  // localhostProfile
-    {55, 0, 1, 0, 0, 10401},  // type
+    {4309, 0, 1, kOmitEmpty, 0, 0},  // user
+    {10360, 0, 2, kOmitEmpty | kPointer, 0, 0},  // gmsaCredentialSpec
+    {10379, 0, 1, kOmitEmpty | kPointer, 0, 0},  // gmsaCredentialSpecName
+    {10402, 4, 4, kOmitEmpty | kPointer, 0, 0},  // hostProcess
+    {10414, 0, 3, kOmitEmpty | kPointer, 0, 0},  // runAsUserName
+    {10451, 0, 2, kOmitEmpty | kPointer, 0, 0},  // localhostProfile
+    {55, 0, 1, 0, 0, 10468},  // type
+    {10451, 0, 2, kOmitEmpty | kPointer, 0, 0},  // localhostProfile
+    {55, 0, 1, 0, 0, 10514},  // type
     {0, 198, 1, 0, 0, 0},  // (inline)
-    {10451, 0, 2, kOmitEmpty, 0, 0},  // targetContainerName
-    {8472, 33, 4, kOmitEmpty, 0, 0},  // args
-    {8477, 33, 3, kOmitEmpty, 0, 0},  // command
-    {8485, 164, 7, kOmitEmpty | kPatchMerge, 108, 0},  // env
-    {8489, 156, 19, kOmitEmpty, 0, 0},  // envFrom
-    {4158, 0, 2, kOmitEmpty, 0, 0},  // image
-    {8497, 0, 14, kOmitEmpty, 0, 8430},  // imagePullPolicy
-    {8513, 189, 12, kOmitEmpty | kPointer, 0, 0},  // lifecycle
-    {8523, 186, 10, kOmitEmpty | kPointer, 0, 0},  // livenessProbe
+    {10564, 0, 2, kOmitEmpty, 0, 0},  // targetContainerName
+    {8585, 33, 4, kOmitEmpty, 0, 0},  // args
+    {8590, 33, 3, kOmitEmpty, 0, 0},  // command
+    {8598, 164, 7, kOmitEmpty | kPatchMerge, 108, 0},  // env
+    {8602, 156, 19, kOmitEmpty, 0, 0},  // envFrom
+    {4271, 0, 2, kOmitEmpty, 0, 0},  // image
+    {8610, 0, 14, kOmitEmpty, 0, 8543},  // imagePullPolicy
+    {8626, 189, 12, kOmitEmpty | kPointer, 0, 0},  // lifecycle
+    {8636, 186, 10, kOmitEmpty | kPointer, 0, 0},  // livenessProbe
     {108, 0, 1, 0, 0, 0},  // name
-    {1527, 150, 6, kOmitEmpty | kPatchMerge, 113, 0},  // ports
-    {8537, 186, 11, kOmitEmpty | kPointer, 0, 0},  // readinessProbe
-    {8552, 169, 23, kOmitEmpty, 0, 0},  // resizePolicy
-    {5726, 167, 8, kOmitEmpty, 0, 0},  // resources
-    {6741, 0, 24, kOmitEmpty | kPointer, 0, 8565},  // restartPolicy
-    {8591, 173, 25, kOmitEmpty, 0, 0},  // restartPolicyRules
-    {6819, 195, 15, kOmitEmpty | kPointer, 0, 0},  // securityContext
-    {8610, 186, 22, kOmitEmpty | kPointer, 0, 0},  // startupProbe
-    {8623, 4, 16, kOmitEmpty, 0, 0},  // stdin
-    {8629, 4, 17, kOmitEmpty, 0, 0},  // stdinOnce
-    {8639, 0, 13, kOmitEmpty, 0, 0},  // terminationMessagePath
-    {8662, 0, 20, kOmitEmpty, 0, 8687},  // terminationMessagePolicy
-    {8715, 4, 18, kOmitEmpty, 0, 0},  // tty
-    {8719, 177, 21, kOmitEmpty | kPatchMerge, 150, 0},  // volumeDevices
-    {8733, 175, 9, kOmitEmpty | kPatchMerge, 140, 0},  // volumeMounts
-    {8746, 0, 5, kOmitEmpty, 0, 0},  // workingDir
-    {9960, 194, 11, kOmitEmpty | kPointer, 0, 0},  // appArmorProfile
-    {10531, 1, 5, kOmitEmpty | kPointer, 0, 1144},  // fsGroup
-    {10539, 0, 9, kOmitEmpty | kPointer, 0, 10559},  // fsGroupChangePolicy
-    {10050, 1, 6, kOmitEmpty | kPointer, 0, 1144},  // runAsGroup
-    {10061, 4, 3, kOmitEmpty | kPointer, 0, 0},  // runAsNonRoot
-    {10074, 1, 2, kOmitEmpty | kPointer, 0, 1144},  // runAsUser
-    {10585, 0, 13, kOmitEmpty | kPointer, 0, 10605},  // seLinuxChangePolicy
-    {10084, 191, 1, kOmitEmpty | kPointer, 0, 0},  // seLinuxOptions
-    {10099, 193, 10, kOmitEmpty | kPointer, 0, 0},  // seccompProfile
-    {10631, 202, 4, kOmitEmpty, 0, 10650},  // supplementalGroups
-    {3309, 0, 12, kOmitEmpty | kPointer, 0, 10658},  // supplementalGroupsPolicy
-    {10686, 204, 7, kOmitEmpty, 0, 0},  // sysctls
-    {10114, 192, 8, kOmitEmpty | kPointer, 0, 0},  // windowsOptions
+    {1640, 150, 6, kOmitEmpty | kPatchMerge, 113, 0},  // ports
+    {8650, 186, 11, kOmitEmpty | kPointer, 0, 0},  // readinessProbe
+    {8665, 169, 23, kOmitEmpty, 0, 0},  // resizePolicy
+    {5839, 167, 8, kOmitEmpty, 0, 0},  // resources
+    {6854, 0, 24, kOmitEmpty | kPointer, 0, 8678},  // restartPolicy
+    {8704, 173, 25, kOmitEmpty, 0, 0},  // restartPolicyRules
+    {6932, 195, 15, kOmitEmpty | kPointer, 0, 0},  // securityContext
+    {8723, 186, 22, kOmitEmpty | kPointer, 0, 0},  // startupProbe
+    {8736, 4, 16, kOmitEmpty, 0, 0},  // stdin
+    {8742, 4, 17, kOmitEmpty, 0, 0},  // stdinOnce
+    {8752, 0, 13, kOmitEmpty, 0, 0},  // terminationMessagePath
+    {8775, 0, 20, kOmitEmpty, 0, 8800},  // terminationMessagePolicy
+    {8828, 4, 18, kOmitEmpty, 0, 0},  // tty
+    {8832, 177, 21, kOmitEmpty | kPatchMerge, 150, 0},  // volumeDevices
+    {8846, 175, 9, kOmitEmpty | kPatchMerge, 140, 0},  // volumeMounts
+    {8859, 0, 5, kOmitEmpty, 0, 0},  // workingDir
+    {10073, 194, 11, kOmitEmpty | kPointer, 0, 0},  // appArmorProfile
+    {10644, 1, 5, kOmitEmpty | kPointer, 0, 1257},  // fsGroup
+    {10652, 0, 9, kOmitEmpty | kPointer, 0, 10672},  // fsGroupChangePolicy
+    {10163, 1, 6, kOmitEmpty | kPointer, 0, 1257},  // runAsGroup
+    {10174, 4, 3, kOmitEmpty | kPointer, 0, 0},  // runAsNonRoot
+    {10187, 1, 2, kOmitEmpty | kPointer, 0, 1257},  // runAsUser
+    {10698, 0, 13, kOmitEmpty | kPointer, 0, 10718},  // seLinuxChangePolicy
+    {10197, 191, 1, kOmitEmpty | kPointer, 0, 0},  // seLinuxOptions
+    {10212, 193, 10, kOmitEmpty | kPointer, 0, 0},  // seccompProfile
+    {10744, 202, 4, kOmitEmpty, 0, 10763},  // supplementalGroups
+    {3422, 0, 12, kOmitEmpty | kPointer, 0, 10771},  // supplementalGroupsPolicy
+    {10799, 204, 7, kOmitEmpty, 0, 0},  // sysctls
+    {10227, 192, 8, kOmitEmpty | kPointer, 0, 0},  // windowsOptions
     {108, 0, 1, 0, 0, 0},  // name
-    {2418, 0, 2, 0, 0, 0},  // value
-    {3454, 209, 1, kOmitEmpty | kPointer, 0, 0},  // nodeAffinity
-    {10726, 214, 2, kOmitEmpty | kPointer, 0, 0},  // podAffinity
-    {10738, 215, 3, kOmitEmpty | kPointer, 0, 0},  // podAntiAffinity
-    {10775, 208, 2, kOmitEmpty, 0, 0},  // preferredDuringSchedulingIgnoredDuringExecution
-    {10823, 91, 1, kOmitEmpty | kPointer, 0, 0},  // requiredDuringSchedulingIgnoredDuringExecution
-    {10902, 89, 2, 0, 0, 0},  // preference
-    {10913, 1, 1, 0, 0, 0},  // weight
-    {10775, 213, 2, kOmitEmpty, 0, 0},  // preferredDuringSchedulingIgnoredDuringExecution
-    {10823, 211, 1, kOmitEmpty, 0, 0},  // requiredDuringSchedulingIgnoredDuringExecution
-    {8086, 98, 1, kOmitEmpty | kPointer, 0, 0},  // labelSelector
-    {10964, 33, 5, kOmitEmpty, 0, 0},  // matchLabelKeys
-    {10979, 33, 6, kOmitEmpty, 0, 0},  // mismatchLabelKeys
-    {10997, 98, 4, kOmitEmpty | kPointer, 0, 0},  // namespaceSelector
-    {11015, 33, 2, kOmitEmpty, 0, 0},  // namespaces
+    {2531, 0, 2, 0, 0, 0},  // value
+    {3567, 209, 1, kOmitEmpty | kPointer, 0, 0},  // nodeAffinity
+    {10839, 214, 2, kOmitEmpty | kPointer, 0, 0},  // podAffinity
+    {10851, 215, 3, kOmitEmpty | kPointer, 0, 0},  // podAntiAffinity
+    {10888, 208, 2, kOmitEmpty, 0, 0},  // preferredDuringSchedulingIgnoredDuringExecution
+    {10936, 91, 1, kOmitEmpty | kPointer, 0, 0},  // requiredDuringSchedulingIgnoredDuringExecution
+    {11015, 89, 2, 0, 0, 0},  // preference
+    {11026, 1, 1, 0, 0, 0},  // weight
+    {10888, 213, 2, kOmitEmpty, 0, 0},  // preferredDuringSchedulingIgnoredDuringExecution
+    {10936, 211, 1, kOmitEmpty, 0, 0},  // requiredDuringSchedulingIgnoredDuringExecution
+    {8199, 98, 1, kOmitEmpty | kPointer, 0, 0},  // labelSelector
+    {11077, 33, 5, kOmitEmpty, 0, 0},  // matchLabelKeys
+    {11092, 33, 6, kOmitEmpty, 0, 0},  // mismatchLabelKeys
+    {11110, 98, 4, kOmitEmpty | kPointer, 0, 0},  // namespaceSelector
+    {11128, 33, 2, kOmitEmpty, 0, 0},  // namespaces
     {164, 0, 3, 0, 0, 0},  // topologyKey
-    {11058, 210, 2, 0, 0, 0},  // podAffinityTerm
-    {10913, 1, 1, 0, 0, 0},  // weight
-    {10775, 213, 2, kOmitEmpty, 0, 0},  // preferredDuringSchedulingIgnoredDuringExecution
-    {10823, 211, 1, kOmitEmpty, 0, 0},  // requiredDuringSchedulingIgnoredDuringExecution
-    {2382, 0, 4, kOmitEmpty, 0, 2389},  // effect
-    {2404, 0, 1, kOmitEmpty, 0, 0},  // key
-    {5517, 0, 2, kOmitEmpty, 0, 11117},  // operator
-    {11139, 1, 5, kOmitEmpty | kPointer, 0, 1144},  // tolerationSeconds
-    {2418, 0, 3, kOmitEmpty, 0, 0},  // value
-    {11175, 33, 2, kOmitEmpty, 0, 0},  // hostnames
+    {11171, 210, 2, 0, 0, 0},  // podAffinityTerm
+    {11026, 1, 1, 0, 0, 0},  // weight
+    {10888, 213, 2, kOmitEmpty, 0, 0},  // preferredDuringSchedulingIgnoredDuringExecution
+    {10936, 211, 1, kOmitEmpty, 0, 0},  // requiredDuringSchedulingIgnoredDuringExecution
+    {2495, 0, 4, kOmitEmpty, 0, 2502},  // effect
+    {2517, 0, 1, kOmitEmpty, 0, 0},  // key
+    {5630, 0, 2, kOmitEmpty, 0, 11230},  // operator
+    {11252, 1, 5, kOmitEmpty | kPointer, 0, 1257},  // tolerationSeconds
+    {2531, 0, 3, kOmitEmpty, 0, 0},  // value
+    {11288, 33, 2, kOmitEmpty, 0, 0},  // hostnames
     {161, 0, 1, 0, 0, 0},  // ip
-    {11206, 33, 1, kOmitEmpty, 0, 0},  // nameservers
-    {4572, 222, 3, kOmitEmpty, 0, 0},  // options
-    {11218, 33, 2, kOmitEmpty, 0, 0},  // searches
+    {11319, 33, 1, kOmitEmpty, 0, 0},  // nameservers
+    {4685, 222, 3, kOmitEmpty, 0, 0},  // options
+    {11331, 33, 2, kOmitEmpty, 0, 0},  // searches
     {108, 0, 1, kOmitEmpty, 0, 0},  // name
-    {2418, 0, 2, kOmitEmpty | kPointer, 0, 0},  // value
-    {11279, 0, 1, 0, 0, 11293},  // conditionType
-    {8086, 98, 4, kOmitEmpty | kPointer, 0, 0},  // labelSelector
-    {10964, 33, 8, kOmitEmpty, 0, 0},  // matchLabelKeys
-    {11346, 1, 1, 0, 0, 0},  // maxSkew
-    {11354, 1, 5, kOmitEmpty | kPointer, 0, 0},  // minDomains
-    {11365, 0, 6, kOmitEmpty | kPointer, 0, 11384},  // nodeAffinityPolicy
-    {11407, 0, 7, kOmitEmpty | kPointer, 0, 11384},  // nodeTaintsPolicy
+    {2531, 0, 2, kOmitEmpty | kPointer, 0, 0},  // value
+    {11392, 0, 1, 0, 0, 11406},  // conditionType
+    {8199, 98, 4, kOmitEmpty | kPointer, 0, 0},  // labelSelector
+    {11077, 33, 8, kOmitEmpty, 0, 0},  // matchLabelKeys
+    {11459, 1, 1, 0, 0, 0},  // maxSkew
+    {11467, 1, 5, kOmitEmpty | kPointer, 0, 0},  // minDomains
+    {11478, 0, 6, kOmitEmpty | kPointer, 0, 11497},  // nodeAffinityPolicy
+    {11520, 0, 7, kOmitEmpty | kPointer, 0, 11497},  // nodeTaintsPolicy
     {164, 0, 2, 0, 0, 0},  // topologyKey
-    {176, 0, 3, 0, 0, 11424},  // whenUnsatisfiable
-    {108, 0, 1, 0, 0, 11471},  // name
+    {176, 0, 3, 0, 0, 11537},  // whenUnsatisfiable
+    {108, 0, 1, 0, 0, 11584},  // name
     {108, 0, 1, 0, 0, 0},  // name
     {108, 0, 1, 0, 0, 0},  // name
-    {11532, 0, 3, kOmitEmpty | kPointer, 0, 0},  // resourceClaimName
-    {11550, 0, 4, kOmitEmpty | kPointer, 0, 0},  // resourceClaimTemplateName
-    {2139, 235, 2, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
-    {11594, 253, 8, kOmitEmpty, 0, 0},  // containerStatuses
-    {11612, 253, 13, kOmitEmpty, 0, 0},  // ephemeralContainerStatuses
-    {11639, 258, 18, kOmitEmpty | kPointer, 0, 0},  // extendedResourceClaimStatus
-    {8779, 0, 5, kOmitEmpty, 0, 0},  // hostIP
-    {11667, 237, 16, kOmitEmpty | kPatchMerge, 161, 0},  // hostIPs
-    {11675, 253, 10, kOmitEmpty, 0, 0},  // initContainerStatuses
-    {1745, 0, 3, kOmitEmpty, 0, 0},  // message
-    {11697, 0, 11, kOmitEmpty, 0, 0},  // nominatedNodeName
-    {11715, 1, 17, kOmitEmpty, 0, 1144},  // observedGeneration
-    {2150, 0, 1, kOmitEmpty, 0, 11734},  // phase
-    {11746, 0, 6, kOmitEmpty, 0, 0},  // podIP
-    {11752, 239, 12, kOmitEmpty | kPatchMerge, 161, 0},  // podIPs
-    {11759, 0, 9, kOmitEmpty, 0, 11768},  // qosClass
-    {1753, 0, 4, kOmitEmpty, 0, 0},  // reason
-    {11783, 0, 14, kOmitEmpty, 0, 11790},  // resize
-    {11809, 255, 15, kOmitEmpty | kPatchMerge | kPatchRetainKeys, 108, 0},  // resourceClaimStatuses
-    {11831, 2, 7, kOmitEmpty | kPointer, 0, 0},  // startTime
-    {6198, 2, 3, kOmitEmpty, 0, 0},  // lastProbeTime
-    {2201, 2, 4, kOmitEmpty, 0, 0},  // lastTransitionTime
-    {1745, 0, 6, kOmitEmpty, 0, 0},  // message
-    {11715, 1, 7, kOmitEmpty, 0, 1144},  // observedGeneration
-    {1753, 0, 5, kOmitEmpty, 0, 0},  // reason
-    {2067, 0, 2, 0, 0, 2220},  // status
-    {55, 0, 1, 0, 0, 11293},  // type
+    {11645, 0, 3, kOmitEmpty | kPointer, 0, 0},  // resourceClaimName
+    {11663, 0, 4, kOmitEmpty | kPointer, 0, 0},  // resourceClaimTemplateName
+    {2252, 235, 2, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {11707, 253, 8, kOmitEmpty, 0, 0},  // containerStatuses
+    {11725, 253, 13, kOmitEmpty, 0, 0},  // ephemeralContainerStatuses
+    {11752, 258, 18, kOmitEmpty | kPointer, 0, 0},  // extendedResourceClaimStatus
+    {8892, 0, 5, kOmitEmpty, 0, 0},  // hostIP
+    {11780, 237, 16, kOmitEmpty | kPatchMerge, 161, 0},  // hostIPs
+    {11788, 253, 10, kOmitEmpty, 0, 0},  // initContainerStatuses
+    {1858, 0, 3, kOmitEmpty, 0, 0},  // message
+    {11810, 0, 11, kOmitEmpty, 0, 0},  // nominatedNodeName
+    {11828, 1, 17, kOmitEmpty, 0, 1257},  // observedGeneration
+    {2263, 0, 1, kOmitEmpty, 0, 11847},  // phase
+    {11859, 0, 6, kOmitEmpty, 0, 0},  // podIP
+    {11865, 239, 12, kOmitEmpty | kPatchMerge, 161, 0},  // podIPs
+    {11872, 0, 9, kOmitEmpty, 0, 11881},  // qosClass
+    {1866, 0, 4, kOmitEmpty, 0, 0},  // reason
+    {11896, 0, 14, kOmitEmpty, 0, 11903},  // resize
+    {11922, 255, 15, kOmitEmpty | kPatchMerge | kPatchRetainKeys, 108, 0},  // resourceClaimStatuses
+    {11944, 2, 7, kOmitEmpty | kPointer, 0, 0},  // startTime
+    {6311, 2, 3, kOmitEmpty, 0, 0},  // lastProbeTime
+    {2314, 2, 4, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1858, 0, 6, kOmitEmpty, 0, 0},  // message
+    {11828, 1, 7, kOmitEmpty, 0, 1257},  // observedGeneration
+    {1866, 0, 5, kOmitEmpty, 0, 0},  // reason
+    {2180, 0, 2, 0, 0, 2333},  // status
+    {55, 0, 1, 0, 0, 11406},  // type
     {161, 0, 1, 0, 0, 0},  // ip
     {161, 0, 1, 0, 0, 0},  // ip
-    {6058, 28, 10, kOmitEmpty, 0, 1976},  // allocatedResources
-    {11915, 251, 14, kOmitEmpty | kPatchMerge, 108, 0},  // allocatedResourcesStatus
-    {11940, 0, 8, kOmitEmpty, 0, 0},  // containerID
-    {4158, 0, 6, 0, 0, 0},  // image
-    {11952, 0, 7, 0, 0, 0},  // imageID
-    {11960, 243, 3, kOmitEmpty, 0, 0},  // lastState
+    {6171, 28, 10, kOmitEmpty, 0, 2089},  // allocatedResources
+    {12028, 251, 14, kOmitEmpty | kPatchMerge, 108, 0},  // allocatedResourcesStatus
+    {12053, 0, 8, kOmitEmpty, 0, 0},  // containerID
+    {4271, 0, 6, 0, 0, 0},  // image
+    {12065, 0, 7, 0, 0, 0},  // imageID
+    {12073, 243, 3, kOmitEmpty, 0, 0},  // lastState
     {108, 0, 1, 0, 0, 0},  // name
-    {11970, 4, 4, 0, 0, 0},  // ready
-    {5726, 167, 11, kOmitEmpty | kPointer, 0, 0},  // resources
-    {11976, 1, 5, 0, 0, 0},  // restartCount
-    {11989, 4, 9, kOmitEmpty | kPointer, 0, 0},  // started
-    {11997, 243, 2, kOmitEmpty, 0, 0},  // state
-    {9831, 0, 15, kOmitEmpty | kPointer, 0, 9842},  // stopSignal
-    {4196, 247, 13, kOmitEmpty | kPointer, 0, 0},  // user
-    {8733, 245, 12, kOmitEmpty | kPatchMerge, 140, 0},  // volumeMounts
-    {12026, 241, 2, kOmitEmpty | kPointer, 0, 0},  // running
-    {12034, 242, 3, kOmitEmpty | kPointer, 0, 0},  // terminated
-    {12045, 240, 1, kOmitEmpty | kPointer, 0, 0},  // waiting
-    {1745, 0, 2, kOmitEmpty, 0, 0},  // message
-    {1753, 0, 1, kOmitEmpty, 0, 0},  // reason
-    {12113, 2, 1, kOmitEmpty, 0, 0},  // startedAt
-    {11940, 0, 7, kOmitEmpty, 0, 0},  // containerID
-    {12156, 1, 1, 0, 0, 0},  // exitCode
-    {12165, 2, 6, kOmitEmpty, 0, 0},  // finishedAt
-    {1745, 0, 4, kOmitEmpty, 0, 0},  // message
-    {1753, 0, 3, kOmitEmpty, 0, 0},  // reason
-    {12176, 1, 2, kOmitEmpty, 0, 0},  // signal
-    {12113, 2, 5, kOmitEmpty, 0, 0},  // startedAt
+    {12083, 4, 4, 0, 0, 0},  // ready
+    {5839, 167, 11, kOmitEmpty | kPointer, 0, 0},  // resources
+    {12089, 1, 5, 0, 0, 0},  // restartCount
+    {12102, 4, 9, kOmitEmpty | kPointer, 0, 0},  // started
+    {12110, 243, 2, kOmitEmpty, 0, 0},  // state
+    {9944, 0, 15, kOmitEmpty | kPointer, 0, 9955},  // stopSignal
+    {4309, 247, 13, kOmitEmpty | kPointer, 0, 0},  // user
+    {8846, 245, 12, kOmitEmpty | kPatchMerge, 140, 0},  // volumeMounts
+    {12139, 241, 2, kOmitEmpty | kPointer, 0, 0},  // running
+    {12147, 242, 3, kOmitEmpty | kPointer, 0, 0},  // terminated
+    {12158, 240, 1, kOmitEmpty | kPointer, 0, 0},  // waiting
+    {1858, 0, 2, kOmitEmpty, 0, 0},  // message
+    {1866, 0, 1, kOmitEmpty, 0, 0},  // reason
+    {12226, 2, 1, kOmitEmpty, 0, 0},  // startedAt
+    {12053, 0, 7, kOmitEmpty, 0, 0},  // containerID
+    {12269, 1, 1, 0, 0, 0},  // exitCode
+    {12278, 2, 6, kOmitEmpty, 0, 0},  // finishedAt
+    {1858, 0, 4, kOmitEmpty, 0, 0},  // message
+    {1866, 0, 3, kOmitEmpty, 0, 0},  // reason
+    {12289, 1, 2, kOmitEmpty, 0, 0},  // signal
+    {12226, 2, 5, kOmitEmpty, 0, 0},  // startedAt
     {140, 0, 2, 0, 0, 0},  // mountPath
     {108, 0, 1, 0, 0, 0},  // name
-    {3915, 4, 3, kOmitEmpty, 0, 0},  // readOnly
-    {9422, 0, 4, kOmitEmpty | kPointer, 0, 9440},  // recursiveReadOnly
-    {12231, 246, 1, kOmitEmpty | kPointer, 0, 0},  // linux
-    {12264, 1, 2, 0, 0, 1144},  // gid
-    {10631, 202, 3, kOmitEmpty, 0, 10650},  // supplementalGroups
-    {14, 1, 1, 0, 0, 1144},  // uid
-    {108, 0, 1, 0, 0, 9162},  // name
-    {5726, 249, 2, kOmitEmpty, 0, 0},  // resources
-    {12314, 0, 2, kOmitEmpty, 0, 12321},  // health
-    {194, 0, 1, 0, 0, 12345},  // resourceID
+    {4028, 4, 3, kOmitEmpty, 0, 0},  // readOnly
+    {9535, 0, 4, kOmitEmpty | kPointer, 0, 9553},  // recursiveReadOnly
+    {12344, 246, 1, kOmitEmpty | kPointer, 0, 0},  // linux
+    {12377, 1, 2, 0, 0, 1257},  // gid
+    {10744, 202, 3, kOmitEmpty, 0, 10763},  // supplementalGroups
+    {14, 1, 1, 0, 0, 1257},  // uid
+    {108, 0, 1, 0, 0, 9275},  // name
+    {5839, 249, 2, kOmitEmpty, 0, 0},  // resources
+    {12427, 0, 2, kOmitEmpty, 0, 12434},  // health
+    {194, 0, 1, 0, 0, 12458},  // resourceID
     {108, 0, 1, 0, 0, 0},  // name
-    {11532, 0, 2, kOmitEmpty | kPointer, 0, 0},  // resourceClaimName
-    {12429, 257, 1, 0, 0, 0},  // requestMappings
-    {11532, 0, 2, 0, 0, 0},  // resourceClaimName
-    {7693, 0, 1, 0, 0, 0},  // containerName
-    {12486, 0, 3, 0, 0, 0},  // requestName
-    {9149, 0, 2, 0, 0, 0},  // resourceName
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {12518, 261, 2, kOmitEmpty, 0, 0},  // template
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 233, 2, kOmitEmpty, 0, 0},  // spec
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 263, 2, kOmitEmpty, 0, 0},  // spec
-    {2067, 266, 3, kOmitEmpty, 0, 0},  // status
-    {12615, 1, 4, kOmitEmpty, 0, 0},  // minReadySeconds
-    {12631, 1, 1, kOmitEmpty | kPointer, 0, 0},  // replicas
-    {5736, 201, 2, kOmitEmpty, 0, 0},  // selector
-    {12518, 261, 3, kOmitEmpty | kPointer, 0, 0},  // template
-    {12676, 1, 5, kOmitEmpty, 0, 0},  // availableReplicas
-    {2139, 265, 6, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
-    {12694, 1, 2, kOmitEmpty, 0, 0},  // fullyLabeledReplicas
-    {11715, 1, 3, kOmitEmpty, 0, 1144},  // observedGeneration
-    {12715, 1, 4, kOmitEmpty, 0, 0},  // readyReplicas
-    {12631, 1, 1, 0, 0, 0},  // replicas
-    {2201, 2, 3, kOmitEmpty, 0, 0},  // lastTransitionTime
-    {1745, 0, 5, kOmitEmpty, 0, 0},  // message
-    {1753, 0, 4, kOmitEmpty, 0, 0},  // reason
-    {2067, 0, 2, 0, 0, 2220},  // status
-    {55, 0, 1, 0, 0, 12768},  // type
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 271, 2, kOmitEmpty, 0, 0},  // spec
-    {2067, 272, 3, kOmitEmpty, 0, 0},  // status
-    {12854, 28, 1, kOmitEmpty, 0, 1976},  // hard
-    {12859, 270, 3, kOmitEmpty | kPointer, 0, 0},  // scopeSelector
-    {12873, 33, 2, kOmitEmpty, 0, 12880},  // scopes
-    {5456, 269, 1, kOmitEmpty, 0, 0},  // matchExpressions
-    {5517, 0, 2, 0, 0, 12968},  // operator
-    {12993, 0, 1, 0, 0, 13003},  // scopeName
-    {5550, 33, 3, kOmitEmpty, 0, 0},  // values
-    {12854, 28, 1, kOmitEmpty, 0, 1976},  // hard
-    {13053, 28, 2, kOmitEmpty, 0, 1976},  // used
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1039, 13, 2, kOmitEmpty, 0, 0},  // data
-    {1044, 4, 5, kOmitEmpty | kPointer, 0, 0},  // immutable
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {13073, 3, 4, kOmitEmpty, 0, 0},  // stringData
-    {55, 0, 3, kOmitEmpty, 0, 13084},  // type
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 279, 2, kOmitEmpty, 0, 0},  // spec
-    {2067, 287, 3, kOmitEmpty, 0, 0},  // status
-    {13134, 4, 20, kOmitEmpty | kPointer, 0, 0},  // allocateLoadBalancerNodePorts
-    {13164, 0, 3, kOmitEmpty, 0, 0},  // clusterIP
-    {13174, 33, 18, kOmitEmpty, 0, 0},  // clusterIPs
-    {13185, 33, 5, kOmitEmpty, 0, 0},  // externalIPs
-    {13197, 0, 10, kOmitEmpty, 0, 0},  // externalName
-    {13210, 0, 11, kOmitEmpty, 0, 13232},  // externalTrafficPolicy
-    {13264, 1, 12, kOmitEmpty, 0, 0},  // healthCheckNodePort
-    {13284, 0, 22, kOmitEmpty | kPointer, 0, 13306},  // internalTrafficPolicy
-    {13338, 33, 19, kOmitEmpty, 0, 13349},  // ipFamilies
-    {13363, 0, 17, kOmitEmpty | kPointer, 0, 13378},  // ipFamilyPolicy
-    {13396, 0, 21, kOmitEmpty | kPointer, 0, 0},  // loadBalancerClass
-    {13414, 0, 8, kOmitEmpty, 0, 0},  // loadBalancerIP
-    {13429, 33, 9, kOmitEmpty, 0, 0},  // loadBalancerSourceRanges
-    {1527, 276, 1, kOmitEmpty | kPatchMerge, 268, 0},  // ports
-    {13454, 4, 13, kOmitEmpty, 0, 0},  // publishNotReadyAddresses
-    {5736, 201, 2, kOmitEmpty, 0, 0},  // selector
-    {13479, 0, 7, kOmitEmpty, 0, 13495},  // sessionAffinity
-    {13514, 278, 14, kOmitEmpty | kPointer, 0, 0},  // sessionAffinityConfig
-    {13536, 0, 23, kOmitEmpty | kPointer, 0, 0},  // trafficDistribution
-    {55, 0, 4, kOmitEmpty, 0, 13556},  // type
-    {1640, 0, 6, kOmitEmpty | kPointer, 0, 0},  // appProtocol
+    {11645, 0, 2, kOmitEmpty | kPointer, 0, 0},  // resourceClaimName
+    {12542, 257, 1, 0, 0, 0},  // requestMappings
+    {11645, 0, 2, 0, 0, 0},  // resourceClaimName
+    {7806, 0, 1, 0, 0, 0},  // containerName
+    {12599, 0, 3, 0, 0, 0},  // requestName
+    {9262, 0, 2, 0, 0, 0},  // resourceName
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {12631, 261, 2, kOmitEmpty, 0, 0},  // template
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 233, 2, kOmitEmpty, 0, 0},  // spec
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 263, 2, kOmitEmpty, 0, 0},  // spec
+    {2180, 266, 3, kOmitEmpty, 0, 0},  // status
+    {12728, 1, 4, kOmitEmpty, 0, 0},  // minReadySeconds
+    {12744, 1, 1, kOmitEmpty | kPointer, 0, 0},  // replicas
+    {5849, 201, 2, kOmitEmpty, 0, 0},  // selector
+    {12631, 261, 3, kOmitEmpty | kPointer, 0, 0},  // template
+    {12789, 1, 5, kOmitEmpty, 0, 0},  // availableReplicas
+    {2252, 265, 6, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {12807, 1, 2, kOmitEmpty, 0, 0},  // fullyLabeledReplicas
+    {11828, 1, 3, kOmitEmpty, 0, 1257},  // observedGeneration
+    {12828, 1, 4, kOmitEmpty, 0, 0},  // readyReplicas
+    {12744, 1, 1, 0, 0, 0},  // replicas
+    {2314, 2, 3, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1858, 0, 5, kOmitEmpty, 0, 0},  // message
+    {1866, 0, 4, kOmitEmpty, 0, 0},  // reason
+    {2180, 0, 2, 0, 0, 2333},  // status
+    {55, 0, 1, 0, 0, 12881},  // type
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 271, 2, kOmitEmpty, 0, 0},  // spec
+    {2180, 272, 3, kOmitEmpty, 0, 0},  // status
+    {12967, 28, 1, kOmitEmpty, 0, 2089},  // hard
+    {12972, 270, 3, kOmitEmpty | kPointer, 0, 0},  // scopeSelector
+    {12986, 33, 2, kOmitEmpty, 0, 12993},  // scopes
+    {5569, 269, 1, kOmitEmpty, 0, 0},  // matchExpressions
+    {5630, 0, 2, 0, 0, 13081},  // operator
+    {13106, 0, 1, 0, 0, 13116},  // scopeName
+    {5663, 33, 3, kOmitEmpty, 0, 0},  // values
+    {12967, 28, 1, kOmitEmpty, 0, 2089},  // hard
+    {13166, 28, 2, kOmitEmpty, 0, 2089},  // used
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1152, 13, 2, kOmitEmpty, 0, 0},  // data
+    {1157, 4, 5, kOmitEmpty | kPointer, 0, 0},  // immutable
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {13186, 3, 4, kOmitEmpty, 0, 0},  // stringData
+    {55, 0, 3, kOmitEmpty, 0, 13197},  // type
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 279, 2, kOmitEmpty, 0, 0},  // spec
+    {2180, 287, 3, kOmitEmpty, 0, 0},  // status
+    {13247, 4, 20, kOmitEmpty | kPointer, 0, 0},  // allocateLoadBalancerNodePorts
+    {13277, 0, 3, kOmitEmpty, 0, 0},  // clusterIP
+    {13287, 33, 18, kOmitEmpty, 0, 0},  // clusterIPs
+    {13298, 33, 5, kOmitEmpty, 0, 0},  // externalIPs
+    {13310, 0, 10, kOmitEmpty, 0, 0},  // externalName
+    {13323, 0, 11, kOmitEmpty, 0, 13345},  // externalTrafficPolicy
+    {13377, 1, 12, kOmitEmpty, 0, 0},  // healthCheckNodePort
+    {13397, 0, 22, kOmitEmpty | kPointer, 0, 13419},  // internalTrafficPolicy
+    {13451, 33, 19, kOmitEmpty, 0, 13462},  // ipFamilies
+    {13476, 0, 17, kOmitEmpty | kPointer, 0, 13491},  // ipFamilyPolicy
+    {13509, 0, 21, kOmitEmpty | kPointer, 0, 0},  // loadBalancerClass
+    {13527, 0, 8, kOmitEmpty, 0, 0},  // loadBalancerIP
+    {13542, 33, 9, kOmitEmpty, 0, 0},  // loadBalancerSourceRanges
+    {1640, 276, 1, kOmitEmpty | kPatchMerge, 268, 0},  // ports
+    {13567, 4, 13, kOmitEmpty, 0, 0},  // publishNotReadyAddresses
+    {5849, 201, 2, kOmitEmpty, 0, 0},  // selector
+    {13592, 0, 7, kOmitEmpty, 0, 13608},  // sessionAffinity
+    {13627, 278, 14, kOmitEmpty | kPointer, 0, 0},  // sessionAffinityConfig
+    {13649, 0, 23, kOmitEmpty | kPointer, 0, 0},  // trafficDistribution
+    {55, 0, 4, kOmitEmpty, 0, 13669},  // type
+    {1753, 0, 6, kOmitEmpty | kPointer, 0, 0},  // appProtocol
     {108, 0, 1, kOmitEmpty, 0, 0},  // name
-    {13591, 1, 5, kOmitEmpty, 0, 0},  // nodePort
+    {13704, 1, 5, kOmitEmpty, 0, 0},  // nodePort
     {268, 1, 3, 0, 0, 0},  // port
-    {127, 0, 2, kOmitEmpty, 0, 1652},  // protocol
-    {13600, 179, 4, kOmitEmpty, 0, 0},  // targetPort
-    {13641, 277, 1, kOmitEmpty | kPointer, 0, 0},  // clientIP
-    {9588, 1, 1, kOmitEmpty | kPointer, 0, 0},  // timeoutSeconds
-    {2139, 286, 2, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
-    {13695, 284, 1, kOmitEmpty, 0, 0},  // loadBalancer
-    {13735, 283, 1, kOmitEmpty, 0, 0},  // ingress
-    {1557, 0, 2, kOmitEmpty, 0, 0},  // hostname
+    {127, 0, 2, kOmitEmpty, 0, 1765},  // protocol
+    {13713, 179, 4, kOmitEmpty, 0, 0},  // targetPort
+    {13754, 277, 1, kOmitEmpty | kPointer, 0, 0},  // clientIP
+    {9701, 1, 1, kOmitEmpty | kPointer, 0, 0},  // timeoutSeconds
+    {2252, 286, 2, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {13808, 284, 1, kOmitEmpty, 0, 0},  // loadBalancer
+    {13848, 283, 1, kOmitEmpty, 0, 0},  // ingress
+    {1670, 0, 2, kOmitEmpty, 0, 0},  // hostname
     {161, 0, 1, kOmitEmpty, 0, 0},  // ip
-    {13771, 0, 3, kOmitEmpty | kPointer, 0, 13778},  // ipMode
-    {1527, 281, 4, kOmitEmpty, 0, 0},  // ports
-    {3167, 0, 3, kOmitEmpty | kPointer, 0, 0},  // error
+    {13884, 0, 3, kOmitEmpty | kPointer, 0, 13891},  // ipMode
+    {1640, 281, 4, kOmitEmpty, 0, 0},  // ports
+    {3280, 0, 3, kOmitEmpty | kPointer, 0, 0},  // error
     {268, 1, 1, 0, 0, 0},  // port
-    {127, 0, 2, 0, 0, 1652},  // protocol
-    {2201, 2, 4, 0, 0, 0},  // lastTransitionTime
-    {1745, 0, 6, 0, 0, 0},  // message
-    {11715, 1, 3, kOmitEmpty, 0, 1144},  // observedGeneration
-    {1753, 0, 5, 0, 0, 0},  // reason
-    {2067, 0, 2, 0, 0, 2220},  // status
+    {127, 0, 2, 0, 0, 1765},  // protocol
+    {2314, 2, 4, 0, 0, 0},  // lastTransitionTime
+    {1858, 0, 6, 0, 0, 0},  // message
+    {11828, 1, 3, kOmitEmpty, 0, 1257},  // observedGeneration
+    {1866, 0, 5, 0, 0, 0},  // reason
+    {2180, 0, 2, 0, 0, 2333},  // status
     {55, 0, 1, 0, 0, 0},  // type
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {6411, 4, 4, kOmitEmpty | kPointer, 0, 0},  // automountServiceAccountToken
-    {6590, 290, 3, kOmitEmpty, 0, 0},  // imagePullSecrets
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {13860, 289, 2, kOmitEmpty | kPatchMerge, 108, 0},  // secrets
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1039, 8, 2, kOmitEmpty, 0, 0},  // data
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {7221, 1, 3, 0, 0, 1144},  // revision
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 295, 2, kOmitEmpty, 0, 0},  // spec
-    {2067, 298, 3, kOmitEmpty, 0, 0},  // status
-    {12615, 1, 4, kOmitEmpty, 0, 0},  // minReadySeconds
-    {13935, 1, 6, kOmitEmpty | kPointer, 0, 0},  // revisionHistoryLimit
-    {5736, 98, 1, kPointer, 0, 0},  // selector
-    {12518, 261, 2, 0, 0, 0},  // template
-    {13956, 294, 3, kOmitEmpty, 0, 0},  // updateStrategy
-    {14003, 293, 2, kOmitEmpty | kPointer, 0, 0},  // rollingUpdate
-    {55, 0, 1, kOmitEmpty, 0, 14017},  // type
-    {14079, 179, 2, kOmitEmpty | kPointer, 0, 0},  // maxSurge
-    {14088, 179, 1, kOmitEmpty | kPointer, 0, 0},  // maxUnavailable
-    {14127, 1, 9, kOmitEmpty | kPointer, 0, 0},  // collisionCount
-    {2139, 297, 10, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
-    {14142, 1, 1, 0, 0, 0},  // currentNumberScheduled
-    {14165, 1, 3, 0, 0, 0},  // desiredNumberScheduled
-    {14188, 1, 7, kOmitEmpty, 0, 0},  // numberAvailable
-    {14204, 1, 2, 0, 0, 0},  // numberMisscheduled
-    {14223, 1, 4, 0, 0, 0},  // numberReady
-    {14235, 1, 8, kOmitEmpty, 0, 0},  // numberUnavailable
-    {11715, 1, 5, kOmitEmpty, 0, 1144},  // observedGeneration
-    {14253, 1, 6, kOmitEmpty, 0, 0},  // updatedNumberScheduled
-    {2201, 2, 3, kOmitEmpty, 0, 0},  // lastTransitionTime
-    {1745, 0, 5, kOmitEmpty, 0, 0},  // message
-    {1753, 0, 4, kOmitEmpty, 0, 0},  // reason
-    {2067, 0, 2, 0, 0, 2220},  // status
-    {55, 0, 1, 0, 0, 14303},  // type
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 302, 2, kOmitEmpty, 0, 0},  // spec
-    {2067, 305, 3, kOmitEmpty, 0, 0},  // status
-    {12615, 1, 5, kOmitEmpty, 0, 0},  // minReadySeconds
-    {14371, 4, 7, kOmitEmpty, 0, 0},  // paused
-    {14378, 1, 9, kOmitEmpty | kPointer, 0, 0},  // progressDeadlineSeconds
-    {12631, 1, 1, kOmitEmpty | kPointer, 0, 0},  // replicas
-    {13935, 1, 6, kOmitEmpty | kPointer, 0, 0},  // revisionHistoryLimit
-    {5736, 98, 2, kPointer, 0, 0},  // selector
-    {14402, 301, 4, kOmitEmpty | kPatchRetainKeys, 0, 0},  // strategy
-    {12518, 261, 3, 0, 0, 0},  // template
-    {14003, 300, 2, kOmitEmpty | kPointer, 0, 0},  // rollingUpdate
-    {55, 0, 1, kOmitEmpty, 0, 14438},  // type
-    {14079, 179, 2, kOmitEmpty | kPointer, 0, 0},  // maxSurge
-    {14088, 179, 1, kOmitEmpty | kPointer, 0, 0},  // maxUnavailable
-    {12676, 1, 4, kOmitEmpty, 0, 0},  // availableReplicas
-    {14127, 1, 8, kOmitEmpty | kPointer, 0, 0},  // collisionCount
-    {2139, 304, 6, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
-    {11715, 1, 1, kOmitEmpty, 0, 1144},  // observedGeneration
-    {12715, 1, 7, kOmitEmpty, 0, 0},  // readyReplicas
-    {12631, 1, 2, kOmitEmpty, 0, 0},  // replicas
-    {14521, 1, 9, kOmitEmpty | kPointer, 0, 0},  // terminatingReplicas
-    {14541, 1, 5, kOmitEmpty, 0, 0},  // unavailableReplicas
-    {14561, 1, 3, kOmitEmpty, 0, 0},  // updatedReplicas
-    {2201, 2, 7, kOmitEmpty, 0, 0},  // lastTransitionTime
-    {14605, 2, 6, kOmitEmpty, 0, 0},  // lastUpdateTime
-    {1745, 0, 5, kOmitEmpty, 0, 0},  // message
-    {1753, 0, 4, kOmitEmpty, 0, 0},  // reason
-    {2067, 0, 2, 0, 0, 2220},  // status
-    {55, 0, 1, 0, 0, 14620},  // type
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 307, 2, kOmitEmpty, 0, 0},  // spec
-    {2067, 310, 3, kOmitEmpty, 0, 0},  // status
-    {12615, 1, 4, kOmitEmpty, 0, 0},  // minReadySeconds
-    {12631, 1, 1, kOmitEmpty | kPointer, 0, 0},  // replicas
-    {5736, 98, 2, kPointer, 0, 0},  // selector
-    {12518, 261, 3, kOmitEmpty, 0, 0},  // template
-    {12676, 1, 5, kOmitEmpty, 0, 0},  // availableReplicas
-    {2139, 309, 6, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
-    {12694, 1, 2, kOmitEmpty, 0, 0},  // fullyLabeledReplicas
-    {11715, 1, 3, kOmitEmpty, 0, 1144},  // observedGeneration
-    {12715, 1, 4, kOmitEmpty, 0, 0},  // readyReplicas
-    {12631, 1, 1, 0, 0, 0},  // replicas
-    {14521, 1, 7, kOmitEmpty | kPointer, 0, 0},  // terminatingReplicas
-    {2201, 2, 3, kOmitEmpty, 0, 0},  // lastTransitionTime
-    {1745, 0, 5, kOmitEmpty, 0, 0},  // message
-    {1753, 0, 4, kOmitEmpty, 0, 0},  // reason
-    {2067, 0, 2, 0, 0, 2220},  // status
-    {55, 0, 1, 0, 0, 14742},  // type
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 317, 2, kOmitEmpty, 0, 0},  // spec
-    {2067, 320, 3, kOmitEmpty, 0, 0},  // status
-    {12615, 1, 9, kOmitEmpty, 0, 0},  // minReadySeconds
-    {14813, 316, 11, kOmitEmpty | kPointer, 0, 0},  // ordinals
-    {14822, 315, 10, kOmitEmpty | kPointer, 0, 0},  // persistentVolumeClaimRetentionPolicy
-    {14859, 0, 6, kOmitEmpty, 0, 14879},  // podManagementPolicy
-    {12631, 1, 1, kOmitEmpty | kPointer, 0, 0},  // replicas
-    {13935, 1, 8, kOmitEmpty | kPointer, 0, 0},  // revisionHistoryLimit
-    {5736, 98, 2, kPointer, 0, 0},  // selector
-    {14906, 0, 5, 0, 0, 0},  // serviceName
-    {12518, 261, 3, 0, 0, 0},  // template
-    {13956, 314, 7, kOmitEmpty, 0, 0},  // updateStrategy
-    {14918, 312, 4, kOmitEmpty, 0, 0},  // volumeClaimTemplates
-    {14003, 313, 2, kOmitEmpty | kPointer, 0, 0},  // rollingUpdate
-    {55, 0, 1, kOmitEmpty, 0, 14973},  // type
-    {14088, 179, 2, kOmitEmpty | kPointer, 0, 0},  // maxUnavailable
-    {3898, 1, 1, kOmitEmpty | kPointer, 0, 0},  // partition
-    {15103, 0, 1, kOmitEmpty, 0, 15115},  // whenDeleted
-    {15159, 0, 2, kOmitEmpty, 0, 15115},  // whenScaled
-    {15198, 1, 1, 0, 0, 0},  // start
-    {12676, 1, 11, 0, 0, 0},  // availableReplicas
-    {14127, 1, 9, kOmitEmpty | kPointer, 0, 0},  // collisionCount
-    {2139, 319, 10, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
-    {15230, 1, 4, kOmitEmpty, 0, 0},  // currentReplicas
-    {15246, 0, 6, kOmitEmpty, 0, 0},  // currentRevision
-    {11715, 1, 1, kOmitEmpty, 0, 1144},  // observedGeneration
-    {12715, 1, 3, kOmitEmpty, 0, 0},  // readyReplicas
-    {12631, 1, 2, 0, 0, 0},  // replicas
-    {15262, 0, 7, kOmitEmpty, 0, 0},  // updateRevision
-    {14561, 1, 5, kOmitEmpty, 0, 0},  // updatedReplicas
-    {2201, 2, 3, kOmitEmpty, 0, 0},  // lastTransitionTime
-    {1745, 0, 5, kOmitEmpty, 0, 0},  // message
-    {1753, 0, 4, kOmitEmpty, 0, 0},  // reason
-    {2067, 0, 2, 0, 0, 2220},  // status
-    {55, 0, 1, 0, 0, 15306},  // type
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 333, 2, kOmitEmpty, 0, 0},  // spec
-    {2067, 335, 3, kOmitEmpty, 0, 0},  // status
-    {15372, 0, 3, kOmitEmpty, 0, 15390},  // concurrencyPolicy
-    {15411, 1, 7, kOmitEmpty | kPointer, 0, 0},  // failedJobsHistoryLimit
-    {15434, 332, 5, 0, 0, 0},  // jobTemplate
-    {15446, 0, 1, 0, 0, 0},  // schedule
-    {15455, 1, 2, kOmitEmpty | kPointer, 0, 1144},  // startingDeadlineSeconds
-    {15479, 1, 6, kOmitEmpty | kPointer, 0, 0},  // successfulJobsHistoryLimit
-    {15506, 4, 4, kOmitEmpty | kPointer, 0, 0},  // suspend
-    {15514, 0, 8, kOmitEmpty | kPointer, 0, 0},  // timeZone
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 331, 2, kOmitEmpty, 0, 0},  // spec
-    {6380, 1, 3, kOmitEmpty | kPointer, 0, 1144},  // activeDeadlineSeconds
-    {15565, 1, 7, kOmitEmpty | kPointer, 0, 0},  // backoffLimit
-    {15578, 1, 12, kOmitEmpty | kPointer, 0, 0},  // backoffLimitPerIndex
-    {15599, 0, 9, kOmitEmpty | kPointer, 0, 15614},  // completionMode
-    {15632, 1, 2, kOmitEmpty | kPointer, 0, 0},  // completions
-    {15644, 0, 15, kOmitEmpty | kPointer, 0, 0},  // managedBy
-    {15654, 4, 5, kOmitEmpty | kPointer, 0, 0},  // manualSelector
-    {15669, 1, 13, kOmitEmpty | kPointer, 0, 0},  // maxFailedIndexes
-    {15686, 1, 1, kOmitEmpty | kPointer, 0, 0},  // parallelism
-    {15698, 327, 11, kOmitEmpty | kPointer, 0, 0},  // podFailurePolicy
-    {15715, 0, 14, kOmitEmpty | kPointer, 0, 15736},  // podReplacementPolicy
-    {5736, 98, 4, kOmitEmpty | kPointer, 0, 0},  // selector
-    {15760, 330, 16, kOmitEmpty | kPointer, 0, 0},  // successPolicy
-    {15506, 4, 10, kOmitEmpty | kPointer, 0, 0},  // suspend
-    {12518, 261, 6, 0, 0, 0},  // template
-    {15774, 1, 8, kOmitEmpty | kPointer, 0, 0},  // ttlSecondsAfterFinished
-    {15824, 326, 1, 0, 0, 0},  // rules
-    {1678, 0, 1, 0, 0, 15860},  // action
-    {15886, 322, 2, kOmitEmpty | kPointer, 0, 0},  // onExitCodes
-    {15898, 324, 3, kOmitEmpty, 0, 0},  // onPodConditions
-    {7693, 0, 1, kOmitEmpty | kPointer, 0, 0},  // containerName
-    {5517, 0, 2, 0, 0, 15962},  // operator
-    {5550, 170, 3, 0, 0, 0},  // values
-    {2067, 0, 2, 0, 0, 2220},  // status
-    {55, 0, 1, 0, 0, 11293},  // type
-    {15824, 329, 1, 0, 0, 0},  // rules
-    {16099, 1, 2, kOmitEmpty | kPointer, 0, 0},  // succeededCount
-    {16114, 0, 1, kOmitEmpty | kPointer, 0, 0},  // succeededIndexes
-    {3151, 334, 1, kOmitEmpty, 0, 0},  // active
-    {16154, 2, 4, kOmitEmpty | kPointer, 0, 0},  // lastScheduleTime
-    {16171, 2, 5, kOmitEmpty | kPointer, 0, 0},  // lastSuccessfulTime
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 331, 2, kOmitEmpty, 0, 0},  // spec
-    {2067, 340, 3, kOmitEmpty, 0, 0},  // status
-    {3151, 1, 4, kOmitEmpty, 0, 0},  // active
-    {16222, 0, 7, kOmitEmpty, 0, 0},  // completedIndexes
-    {16239, 2, 3, kOmitEmpty | kPointer, 0, 0},  // completionTime
-    {2139, 338, 1, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
-    {16254, 1, 6, kOmitEmpty, 0, 0},  // failed
-    {16261, 0, 10, kOmitEmpty | kPointer, 0, 0},  // failedIndexes
-    {11970, 1, 9, kOmitEmpty | kPointer, 0, 0},  // ready
-    {11831, 2, 2, kOmitEmpty | kPointer, 0, 0},  // startTime
-    {16275, 1, 5, kOmitEmpty, 0, 0},  // succeeded
-    {16285, 1, 11, kOmitEmpty | kPointer, 0, 0},  // terminating
-    {16297, 339, 8, kOmitEmpty | kPointer, 0, 0},  // uncountedTerminatedPods
-    {6198, 2, 3, kOmitEmpty, 0, 0},  // lastProbeTime
-    {2201, 2, 4, kOmitEmpty, 0, 0},  // lastTransitionTime
-    {1745, 0, 6, kOmitEmpty, 0, 0},  // message
-    {1753, 0, 5, kOmitEmpty, 0, 0},  // reason
-    {2067, 0, 2, 0, 0, 2220},  // status
-    {55, 0, 1, 0, 0, 16343},  // type
-    {16254, 7, 2, kOmitEmpty, 0, 16396},  // failed
-    {16275, 7, 1, kOmitEmpty, 0, 16396},  // succeeded
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 353, 2, kOmitEmpty, 0, 0},  // spec
-    {2067, 359, 3, kOmitEmpty, 0, 0},  // status
-    {16456, 344, 1, kOmitEmpty | kPointer, 0, 0},  // defaultBackend
-    {16471, 0, 4, kOmitEmpty | kPointer, 0, 0},  // ingressClassName
-    {15824, 352, 3, kOmitEmpty, 0, 0},  // rules
-    {16488, 346, 2, kOmitEmpty, 0, 0},  // tls
-    {7715, 100, 3, kOmitEmpty | kPointer, 0, 0},  // resource
-    {9787, 343, 4, kOmitEmpty | kPointer, 0, 0},  // service
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {6524, 4, 4, kOmitEmpty | kPointer, 0, 0},  // automountServiceAccountToken
+    {6703, 290, 3, kOmitEmpty, 0, 0},  // imagePullSecrets
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {13973, 289, 2, kOmitEmpty | kPatchMerge, 108, 0},  // secrets
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1152, 8, 2, kOmitEmpty, 0, 0},  // data
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {7334, 1, 3, 0, 0, 1257},  // revision
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 295, 2, kOmitEmpty, 0, 0},  // spec
+    {2180, 298, 3, kOmitEmpty, 0, 0},  // status
+    {12728, 1, 4, kOmitEmpty, 0, 0},  // minReadySeconds
+    {14048, 1, 6, kOmitEmpty | kPointer, 0, 0},  // revisionHistoryLimit
+    {5849, 98, 1, kPointer, 0, 0},  // selector
+    {12631, 261, 2, 0, 0, 0},  // template
+    {14069, 294, 3, kOmitEmpty, 0, 0},  // updateStrategy
+    {14116, 293, 2, kOmitEmpty | kPointer, 0, 0},  // rollingUpdate
+    {55, 0, 1, kOmitEmpty, 0, 14130},  // type
+    {14192, 179, 2, kOmitEmpty | kPointer, 0, 0},  // maxSurge
+    {14201, 179, 1, kOmitEmpty | kPointer, 0, 0},  // maxUnavailable
+    {14240, 1, 9, kOmitEmpty | kPointer, 0, 0},  // collisionCount
+    {2252, 297, 10, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {14255, 1, 1, 0, 0, 0},  // currentNumberScheduled
+    {14278, 1, 3, 0, 0, 0},  // desiredNumberScheduled
+    {14301, 1, 7, kOmitEmpty, 0, 0},  // numberAvailable
+    {14317, 1, 2, 0, 0, 0},  // numberMisscheduled
+    {14336, 1, 4, 0, 0, 0},  // numberReady
+    {14348, 1, 8, kOmitEmpty, 0, 0},  // numberUnavailable
+    {11828, 1, 5, kOmitEmpty, 0, 1257},  // observedGeneration
+    {14366, 1, 6, kOmitEmpty, 0, 0},  // updatedNumberScheduled
+    {2314, 2, 3, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1858, 0, 5, kOmitEmpty, 0, 0},  // message
+    {1866, 0, 4, kOmitEmpty, 0, 0},  // reason
+    {2180, 0, 2, 0, 0, 2333},  // status
+    {55, 0, 1, 0, 0, 14416},  // type
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 302, 2, kOmitEmpty, 0, 0},  // spec
+    {2180, 305, 3, kOmitEmpty, 0, 0},  // status
+    {12728, 1, 5, kOmitEmpty, 0, 0},  // minReadySeconds
+    {14484, 4, 7, kOmitEmpty, 0, 0},  // paused
+    {14491, 1, 9, kOmitEmpty | kPointer, 0, 0},  // progressDeadlineSeconds
+    {12744, 1, 1, kOmitEmpty | kPointer, 0, 0},  // replicas
+    {14048, 1, 6, kOmitEmpty | kPointer, 0, 0},  // revisionHistoryLimit
+    {5849, 98, 2, kPointer, 0, 0},  // selector
+    {14515, 301, 4, kOmitEmpty | kPatchRetainKeys, 0, 0},  // strategy
+    {12631, 261, 3, 0, 0, 0},  // template
+    {14116, 300, 2, kOmitEmpty | kPointer, 0, 0},  // rollingUpdate
+    {55, 0, 1, kOmitEmpty, 0, 14551},  // type
+    {14192, 179, 2, kOmitEmpty | kPointer, 0, 0},  // maxSurge
+    {14201, 179, 1, kOmitEmpty | kPointer, 0, 0},  // maxUnavailable
+    {12789, 1, 4, kOmitEmpty, 0, 0},  // availableReplicas
+    {14240, 1, 8, kOmitEmpty | kPointer, 0, 0},  // collisionCount
+    {2252, 304, 6, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {11828, 1, 1, kOmitEmpty, 0, 1257},  // observedGeneration
+    {12828, 1, 7, kOmitEmpty, 0, 0},  // readyReplicas
+    {12744, 1, 2, kOmitEmpty, 0, 0},  // replicas
+    {14634, 1, 9, kOmitEmpty | kPointer, 0, 0},  // terminatingReplicas
+    {14654, 1, 5, kOmitEmpty, 0, 0},  // unavailableReplicas
+    {14674, 1, 3, kOmitEmpty, 0, 0},  // updatedReplicas
+    {2314, 2, 7, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {14718, 2, 6, kOmitEmpty, 0, 0},  // lastUpdateTime
+    {1858, 0, 5, kOmitEmpty, 0, 0},  // message
+    {1866, 0, 4, kOmitEmpty, 0, 0},  // reason
+    {2180, 0, 2, 0, 0, 2333},  // status
+    {55, 0, 1, 0, 0, 14733},  // type
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 307, 2, kOmitEmpty, 0, 0},  // spec
+    {2180, 310, 3, kOmitEmpty, 0, 0},  // status
+    {12728, 1, 4, kOmitEmpty, 0, 0},  // minReadySeconds
+    {12744, 1, 1, kOmitEmpty | kPointer, 0, 0},  // replicas
+    {5849, 98, 2, kPointer, 0, 0},  // selector
+    {12631, 261, 3, kOmitEmpty, 0, 0},  // template
+    {12789, 1, 5, kOmitEmpty, 0, 0},  // availableReplicas
+    {2252, 309, 6, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {12807, 1, 2, kOmitEmpty, 0, 0},  // fullyLabeledReplicas
+    {11828, 1, 3, kOmitEmpty, 0, 1257},  // observedGeneration
+    {12828, 1, 4, kOmitEmpty, 0, 0},  // readyReplicas
+    {12744, 1, 1, 0, 0, 0},  // replicas
+    {14634, 1, 7, kOmitEmpty | kPointer, 0, 0},  // terminatingReplicas
+    {2314, 2, 3, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1858, 0, 5, kOmitEmpty, 0, 0},  // message
+    {1866, 0, 4, kOmitEmpty, 0, 0},  // reason
+    {2180, 0, 2, 0, 0, 2333},  // status
+    {55, 0, 1, 0, 0, 14855},  // type
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 317, 2, kOmitEmpty, 0, 0},  // spec
+    {2180, 320, 3, kOmitEmpty, 0, 0},  // status
+    {12728, 1, 9, kOmitEmpty, 0, 0},  // minReadySeconds
+    {14926, 316, 11, kOmitEmpty | kPointer, 0, 0},  // ordinals
+    {14935, 315, 10, kOmitEmpty | kPointer, 0, 0},  // persistentVolumeClaimRetentionPolicy
+    {14972, 0, 6, kOmitEmpty, 0, 14992},  // podManagementPolicy
+    {12744, 1, 1, kOmitEmpty | kPointer, 0, 0},  // replicas
+    {14048, 1, 8, kOmitEmpty | kPointer, 0, 0},  // revisionHistoryLimit
+    {5849, 98, 2, kPointer, 0, 0},  // selector
+    {15019, 0, 5, 0, 0, 0},  // serviceName
+    {12631, 261, 3, 0, 0, 0},  // template
+    {14069, 314, 7, kOmitEmpty, 0, 0},  // updateStrategy
+    {15031, 312, 4, kOmitEmpty, 0, 0},  // volumeClaimTemplates
+    {14116, 313, 2, kOmitEmpty | kPointer, 0, 0},  // rollingUpdate
+    {55, 0, 1, kOmitEmpty, 0, 15086},  // type
+    {14201, 179, 2, kOmitEmpty | kPointer, 0, 0},  // maxUnavailable
+    {4011, 1, 1, kOmitEmpty | kPointer, 0, 0},  // partition
+    {15216, 0, 1, kOmitEmpty, 0, 15228},  // whenDeleted
+    {15272, 0, 2, kOmitEmpty, 0, 15228},  // whenScaled
+    {15311, 1, 1, 0, 0, 0},  // start
+    {12789, 1, 11, 0, 0, 0},  // availableReplicas
+    {14240, 1, 9, kOmitEmpty | kPointer, 0, 0},  // collisionCount
+    {2252, 319, 10, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {15343, 1, 4, kOmitEmpty, 0, 0},  // currentReplicas
+    {15359, 0, 6, kOmitEmpty, 0, 0},  // currentRevision
+    {11828, 1, 1, kOmitEmpty, 0, 1257},  // observedGeneration
+    {12828, 1, 3, kOmitEmpty, 0, 0},  // readyReplicas
+    {12744, 1, 2, 0, 0, 0},  // replicas
+    {15375, 0, 7, kOmitEmpty, 0, 0},  // updateRevision
+    {14674, 1, 5, kOmitEmpty, 0, 0},  // updatedReplicas
+    {2314, 2, 3, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1858, 0, 5, kOmitEmpty, 0, 0},  // message
+    {1866, 0, 4, kOmitEmpty, 0, 0},  // reason
+    {2180, 0, 2, 0, 0, 2333},  // status
+    {55, 0, 1, 0, 0, 15419},  // type
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 333, 2, kOmitEmpty, 0, 0},  // spec
+    {2180, 335, 3, kOmitEmpty, 0, 0},  // status
+    {15485, 0, 3, kOmitEmpty, 0, 15503},  // concurrencyPolicy
+    {15524, 1, 7, kOmitEmpty | kPointer, 0, 0},  // failedJobsHistoryLimit
+    {15547, 332, 5, 0, 0, 0},  // jobTemplate
+    {15559, 0, 1, 0, 0, 0},  // schedule
+    {15568, 1, 2, kOmitEmpty | kPointer, 0, 1257},  // startingDeadlineSeconds
+    {15592, 1, 6, kOmitEmpty | kPointer, 0, 0},  // successfulJobsHistoryLimit
+    {15619, 4, 4, kOmitEmpty | kPointer, 0, 0},  // suspend
+    {15627, 0, 8, kOmitEmpty | kPointer, 0, 0},  // timeZone
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 331, 2, kOmitEmpty, 0, 0},  // spec
+    {6493, 1, 3, kOmitEmpty | kPointer, 0, 1257},  // activeDeadlineSeconds
+    {15678, 1, 7, kOmitEmpty | kPointer, 0, 0},  // backoffLimit
+    {15691, 1, 12, kOmitEmpty | kPointer, 0, 0},  // backoffLimitPerIndex
+    {15712, 0, 9, kOmitEmpty | kPointer, 0, 15727},  // completionMode
+    {15745, 1, 2, kOmitEmpty | kPointer, 0, 0},  // completions
+    {15757, 0, 15, kOmitEmpty | kPointer, 0, 0},  // managedBy
+    {15767, 4, 5, kOmitEmpty | kPointer, 0, 0},  // manualSelector
+    {15782, 1, 13, kOmitEmpty | kPointer, 0, 0},  // maxFailedIndexes
+    {15799, 1, 1, kOmitEmpty | kPointer, 0, 0},  // parallelism
+    {15811, 327, 11, kOmitEmpty | kPointer, 0, 0},  // podFailurePolicy
+    {15828, 0, 14, kOmitEmpty | kPointer, 0, 15849},  // podReplacementPolicy
+    {5849, 98, 4, kOmitEmpty | kPointer, 0, 0},  // selector
+    {15873, 330, 16, kOmitEmpty | kPointer, 0, 0},  // successPolicy
+    {15619, 4, 10, kOmitEmpty | kPointer, 0, 0},  // suspend
+    {12631, 261, 6, 0, 0, 0},  // template
+    {15887, 1, 8, kOmitEmpty | kPointer, 0, 0},  // ttlSecondsAfterFinished
+    {15937, 326, 1, 0, 0, 0},  // rules
+    {1791, 0, 1, 0, 0, 15973},  // action
+    {15999, 322, 2, kOmitEmpty | kPointer, 0, 0},  // onExitCodes
+    {16011, 324, 3, kOmitEmpty, 0, 0},  // onPodConditions
+    {7806, 0, 1, kOmitEmpty | kPointer, 0, 0},  // containerName
+    {5630, 0, 2, 0, 0, 16075},  // operator
+    {5663, 170, 3, 0, 0, 0},  // values
+    {2180, 0, 2, 0, 0, 2333},  // status
+    {55, 0, 1, 0, 0, 11406},  // type
+    {15937, 329, 1, 0, 0, 0},  // rules
+    {16212, 1, 2, kOmitEmpty | kPointer, 0, 0},  // succeededCount
+    {16227, 0, 1, kOmitEmpty | kPointer, 0, 0},  // succeededIndexes
+    {3264, 334, 1, kOmitEmpty, 0, 0},  // active
+    {16267, 2, 4, kOmitEmpty | kPointer, 0, 0},  // lastScheduleTime
+    {16284, 2, 5, kOmitEmpty | kPointer, 0, 0},  // lastSuccessfulTime
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 331, 2, kOmitEmpty, 0, 0},  // spec
+    {2180, 340, 3, kOmitEmpty, 0, 0},  // status
+    {3264, 1, 4, kOmitEmpty, 0, 0},  // active
+    {16335, 0, 7, kOmitEmpty, 0, 0},  // completedIndexes
+    {16352, 2, 3, kOmitEmpty | kPointer, 0, 0},  // completionTime
+    {2252, 338, 1, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {16367, 1, 6, kOmitEmpty, 0, 0},  // failed
+    {16374, 0, 10, kOmitEmpty | kPointer, 0, 0},  // failedIndexes
+    {12083, 1, 9, kOmitEmpty | kPointer, 0, 0},  // ready
+    {11944, 2, 2, kOmitEmpty | kPointer, 0, 0},  // startTime
+    {16388, 1, 5, kOmitEmpty, 0, 0},  // succeeded
+    {16398, 1, 11, kOmitEmpty | kPointer, 0, 0},  // terminating
+    {16410, 339, 8, kOmitEmpty | kPointer, 0, 0},  // uncountedTerminatedPods
+    {6311, 2, 3, kOmitEmpty, 0, 0},  // lastProbeTime
+    {2314, 2, 4, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1858, 0, 6, kOmitEmpty, 0, 0},  // message
+    {1866, 0, 5, kOmitEmpty, 0, 0},  // reason
+    {2180, 0, 2, 0, 0, 2333},  // status
+    {55, 0, 1, 0, 0, 16456},  // type
+    {16367, 7, 2, kOmitEmpty, 0, 16509},  // failed
+    {16388, 7, 1, kOmitEmpty, 0, 16509},  // succeeded
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 353, 2, kOmitEmpty, 0, 0},  // spec
+    {2180, 359, 3, kOmitEmpty, 0, 0},  // status
+    {16569, 344, 1, kOmitEmpty | kPointer, 0, 0},  // defaultBackend
+    {16584, 0, 4, kOmitEmpty | kPointer, 0, 0},  // ingressClassName
+    {15937, 352, 3, kOmitEmpty, 0, 0},  // rules
+    {16601, 346, 2, kOmitEmpty, 0, 0},  // tls
+    {7828, 100, 3, kOmitEmpty | kPointer, 0, 0},  // resource
+    {9900, 343, 4, kOmitEmpty | kPointer, 0, 0},  // service
     {108, 0, 1, 0, 0, 0},  // name
     {268, 342, 2, kOmitEmpty, 0, 0},  // port
     {108, 0, 1, kOmitEmpty, 0, 0},  // name
-    {16590, 1, 2, kOmitEmpty, 0, 0},  // number
-    {16622, 33, 1, kOmitEmpty, 0, 0},  // hosts
-    {4620, 0, 2, kOmitEmpty, 0, 0},  // secretName
+    {16703, 1, 2, kOmitEmpty, 0, 0},  // number
+    {16735, 33, 1, kOmitEmpty, 0, 0},  // hosts
+    {4733, 0, 2, kOmitEmpty, 0, 0},  // secretName
     {0, 350, 2, 0, 0, 0},  // (inline)
-    {1849, 0, 1, kOmitEmpty, 0, 0},  // host
-    {16685, 349, 1, kOmitEmpty | kPointer, 0, 0},  // http
-    {16725, 348, 1, 0, 0, 0},  // paths
-    {16761, 344, 2, 0, 0, 0},  // backend
-    {4003, 0, 1, kOmitEmpty, 0, 0},  // path
-    {16769, 0, 3, kPointer, 0, 16778},  // pathType
-    {13695, 358, 1, kOmitEmpty, 0, 0},  // loadBalancer
-    {13735, 357, 1, kOmitEmpty, 0, 0},  // ingress
-    {1557, 0, 2, kOmitEmpty, 0, 0},  // hostname
+    {1962, 0, 1, kOmitEmpty, 0, 0},  // host
+    {16798, 349, 1, kOmitEmpty | kPointer, 0, 0},  // http
+    {16838, 348, 1, 0, 0, 0},  // paths
+    {16874, 344, 2, 0, 0, 0},  // backend
+    {4116, 0, 1, kOmitEmpty, 0, 0},  // path
+    {16882, 0, 3, kPointer, 0, 16891},  // pathType
+    {13808, 358, 1, kOmitEmpty, 0, 0},  // loadBalancer
+    {13848, 357, 1, kOmitEmpty, 0, 0},  // ingress
+    {1670, 0, 2, kOmitEmpty, 0, 0},  // hostname
     {161, 0, 1, kOmitEmpty, 0, 0},  // ip
-    {1527, 355, 4, kOmitEmpty, 0, 0},  // ports
-    {3167, 0, 3, kOmitEmpty | kPointer, 0, 0},  // error
+    {1640, 355, 4, kOmitEmpty, 0, 0},  // ports
+    {3280, 0, 3, kOmitEmpty | kPointer, 0, 0},  // error
     {268, 1, 1, 0, 0, 0},  // port
-    {127, 0, 2, 0, 0, 1652},  // protocol
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 362, 2, kOmitEmpty, 0, 0},  // spec
-    {1327, 0, 1, kOmitEmpty, 0, 0},  // controller
-    {16989, 361, 2, kOmitEmpty | kPointer, 0, 0},  // parameters
-    {5915, 0, 1, kOmitEmpty | kPointer, 0, 0},  // apiGroup
-    {1054, 0, 2, 0, 0, 0},  // kind
+    {127, 0, 2, 0, 0, 1765},  // protocol
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 362, 2, kOmitEmpty, 0, 0},  // spec
+    {1440, 0, 1, kOmitEmpty, 0, 0},  // controller
+    {17102, 361, 2, kOmitEmpty | kPointer, 0, 0},  // parameters
+    {6028, 0, 1, kOmitEmpty | kPointer, 0, 0},  // apiGroup
+    {1167, 0, 2, 0, 0, 0},  // kind
     {108, 0, 3, 0, 0, 0},  // name
-    {1224, 0, 5, kOmitEmpty | kPointer, 0, 0},  // namespace
-    {17046, 0, 4, kPointer, 0, 0},  // scope
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 373, 2, kOmitEmpty, 0, 0},  // spec
-    {17112, 372, 3, kOmitEmpty, 0, 0},  // egress
-    {13735, 370, 2, kOmitEmpty, 0, 0},  // ingress
-    {17119, 98, 1, 0, 0, 0},  // podSelector
-    {17131, 33, 4, kOmitEmpty, 0, 17143},  // policyTypes
-    {17198, 368, 2, kOmitEmpty, 0, 0},  // from
-    {1527, 365, 1, kOmitEmpty, 0, 0},  // ports
-    {17235, 1, 3, kOmitEmpty | kPointer, 0, 0},  // endPort
+    {1337, 0, 5, kOmitEmpty | kPointer, 0, 0},  // namespace
+    {17159, 0, 4, kPointer, 0, 0},  // scope
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 373, 2, kOmitEmpty, 0, 0},  // spec
+    {17225, 372, 3, kOmitEmpty, 0, 0},  // egress
+    {13848, 370, 2, kOmitEmpty, 0, 0},  // ingress
+    {17232, 98, 1, 0, 0, 0},  // podSelector
+    {17244, 33, 4, kOmitEmpty, 0, 17256},  // policyTypes
+    {17311, 368, 2, kOmitEmpty, 0, 0},  // from
+    {1640, 365, 1, kOmitEmpty, 0, 0},  // ports
+    {17348, 1, 3, kOmitEmpty | kPointer, 0, 0},  // endPort
     {268, 179, 2, kOmitEmpty | kPointer, 0, 0},  // port
-    {127, 0, 1, kOmitEmpty | kPointer, 0, 1652},  // protocol
-    {17275, 366, 3, kOmitEmpty | kPointer, 0, 0},  // ipBlock
-    {10997, 98, 2, kOmitEmpty | kPointer, 0, 0},  // namespaceSelector
-    {17119, 98, 1, kOmitEmpty | kPointer, 0, 0},  // podSelector
-    {17305, 0, 1, 0, 0, 0},  // cidr
-    {17310, 33, 2, kOmitEmpty, 0, 0},  // except
-    {1527, 365, 1, kOmitEmpty, 0, 0},  // ports
-    {17355, 368, 2, kOmitEmpty, 0, 0},  // to
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 375, 2, kOmitEmpty, 0, 0},  // spec
-    {2067, 377, 3, kOmitEmpty, 0, 0},  // status
-    {14088, 179, 3, kOmitEmpty | kPointer, 0, 0},  // maxUnavailable
-    {17422, 179, 1, kOmitEmpty | kPointer, 0, 0},  // minAvailable
-    {5736, 98, 2, kOmitEmpty | kPointer | kPatchReplace, 0, 0},  // selector
-    {17435, 0, 4, kOmitEmpty | kPointer, 0, 17462},  // unhealthyPodEvictionPolicy
-    {2139, 286, 7, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
-    {17532, 1, 4, 0, 0, 0},  // currentHealthy
-    {17547, 1, 5, 0, 0, 0},  // desiredHealthy
-    {17562, 376, 2, kOmitEmpty, 0, 0},  // disruptedPods
-    {17576, 1, 3, 0, 0, 0},  // disruptionsAllowed
-    {17595, 1, 6, 0, 0, 0},  // expectedPods
-    {11715, 1, 1, kOmitEmpty, 0, 1144},  // observedGeneration
-    {17628, 382, 3, kOmitEmpty | kPointer, 0, 0},  // aggregationRule
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {15824, 380, 2, 0, 0, 0},  // rules
-    {17663, 33, 2, kOmitEmpty, 0, 0},  // apiGroups
-    {17673, 33, 5, kOmitEmpty, 0, 0},  // nonResourceURLs
-    {17689, 33, 4, kOmitEmpty, 0, 0},  // resourceNames
-    {5726, 33, 3, kOmitEmpty, 0, 0},  // resources
-    {17703, 33, 1, 0, 0, 0},  // verbs
-    {17733, 381, 1, kOmitEmpty, 0, 0},  // clusterRoleSelectors
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {17781, 386, 3, 0, 0, 0},  // roleRef
-    {17789, 385, 2, kOmitEmpty, 0, 0},  // subjects
-    {5915, 0, 2, kOmitEmpty, 0, 0},  // apiGroup
-    {1054, 0, 1, 0, 0, 0},  // kind
+    {127, 0, 1, kOmitEmpty | kPointer, 0, 1765},  // protocol
+    {17388, 366, 3, kOmitEmpty | kPointer, 0, 0},  // ipBlock
+    {11110, 98, 2, kOmitEmpty | kPointer, 0, 0},  // namespaceSelector
+    {17232, 98, 1, kOmitEmpty | kPointer, 0, 0},  // podSelector
+    {17418, 0, 1, 0, 0, 0},  // cidr
+    {17423, 33, 2, kOmitEmpty, 0, 0},  // except
+    {1640, 365, 1, kOmitEmpty, 0, 0},  // ports
+    {17468, 368, 2, kOmitEmpty, 0, 0},  // to
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {17490, 376, 2, kOmitEmpty | kPointer, 0, 0},  // deleteOptions
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {17526, 33, 5, kOmitEmpty, 0, 0},  // dryRun
+    {17533, 1, 1, kOmitEmpty | kPointer, 0, 1257},  // gracePeriodSeconds
+    {17552, 4, 6, kOmitEmpty | kPointer, 0, 0},  // ignoreStoreReadErrorWithClusterBreakingPotential
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {17601, 4, 3, kOmitEmpty | kPointer, 0, 0},  // orphanDependents
+    {17618, 375, 2, kOmitEmpty | kPointer, 0, 0},  // preconditions
+    {17632, 0, 4, kOmitEmpty | kPointer, 0, 17650},  // propagationPolicy
+    {1363, 0, 2, kOmitEmpty | kPointer, 0, 0},  // resourceVersion
+    {14, 0, 1, kOmitEmpty | kPointer, 0, 1388},  // uid
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 378, 2, kOmitEmpty, 0, 0},  // spec
+    {2180, 380, 3, kOmitEmpty, 0, 0},  // status
+    {14201, 179, 3, kOmitEmpty | kPointer, 0, 0},  // maxUnavailable
+    {17759, 179, 1, kOmitEmpty | kPointer, 0, 0},  // minAvailable
+    {5849, 98, 2, kOmitEmpty | kPointer | kPatchReplace, 0, 0},  // selector
+    {17772, 0, 4, kOmitEmpty | kPointer, 0, 17799},  // unhealthyPodEvictionPolicy
+    {2252, 286, 7, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {17869, 1, 4, 0, 0, 0},  // currentHealthy
+    {17884, 1, 5, 0, 0, 0},  // desiredHealthy
+    {17899, 379, 2, kOmitEmpty, 0, 0},  // disruptedPods
+    {17913, 1, 3, 0, 0, 0},  // disruptionsAllowed
+    {17932, 1, 6, 0, 0, 0},  // expectedPods
+    {11828, 1, 1, kOmitEmpty, 0, 1257},  // observedGeneration
+    {17965, 385, 3, kOmitEmpty | kPointer, 0, 0},  // aggregationRule
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {15937, 383, 2, 0, 0, 0},  // rules
+    {18000, 33, 2, kOmitEmpty, 0, 0},  // apiGroups
+    {18010, 33, 5, kOmitEmpty, 0, 0},  // nonResourceURLs
+    {18026, 33, 4, kOmitEmpty, 0, 0},  // resourceNames
+    {5839, 33, 3, kOmitEmpty, 0, 0},  // resources
+    {18040, 33, 1, 0, 0, 0},  // verbs
+    {18070, 384, 1, kOmitEmpty, 0, 0},  // clusterRoleSelectors
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {18118, 389, 3, 0, 0, 0},  // roleRef
+    {18126, 388, 2, kOmitEmpty, 0, 0},  // subjects
+    {6028, 0, 2, kOmitEmpty, 0, 0},  // apiGroup
+    {1167, 0, 1, 0, 0, 0},  // kind
     {108, 0, 3, 0, 0, 0},  // name
-    {1224, 0, 4, kOmitEmpty, 0, 0},  // namespace
-    {5915, 0, 1, 0, 0, 0},  // apiGroup
-    {1054, 0, 2, 0, 0, 0},  // kind
+    {1337, 0, 4, kOmitEmpty, 0, 0},  // namespace
+    {6028, 0, 1, 0, 0, 0},  // apiGroup
+    {1167, 0, 2, 0, 0, 0},  // kind
     {108, 0, 3, 0, 0, 0},  // name
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {15824, 380, 2, 0, 0, 0},  // rules
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {17781, 386, 3, 0, 0, 0},  // roleRef
-    {17789, 385, 2, kOmitEmpty, 0, 0},  // subjects
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 391, 2, kOmitEmpty, 0, 0},  // spec
-    {2067, 392, 3, kOmitEmpty, 0, 0},  // status
-    {17945, 1, 3, 0, 0, 0},  // maxReplicas
-    {17957, 1, 2, kOmitEmpty | kPointer, 0, 0},  // minReplicas
-    {17969, 390, 1, 0, 0, 0},  // scaleTargetRef
-    {17984, 1, 4, kOmitEmpty | kPointer, 0, 0},  // targetCPUUtilizationPercentage
-    {1017, 0, 3, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 1, 0, 0, 0},  // kind
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {15937, 383, 2, 0, 0, 0},  // rules
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {18118, 389, 3, 0, 0, 0},  // roleRef
+    {18126, 388, 2, kOmitEmpty, 0, 0},  // subjects
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 394, 2, kOmitEmpty, 0, 0},  // spec
+    {2180, 395, 3, kOmitEmpty, 0, 0},  // status
+    {18282, 1, 3, 0, 0, 0},  // maxReplicas
+    {18294, 1, 2, kOmitEmpty | kPointer, 0, 0},  // minReplicas
+    {18306, 393, 1, 0, 0, 0},  // scaleTargetRef
+    {18321, 1, 4, kOmitEmpty | kPointer, 0, 0},  // targetCPUUtilizationPercentage
+    {1130, 0, 3, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 1, 0, 0, 0},  // kind
     {108, 0, 2, 0, 0, 0},  // name
-    {18103, 1, 5, kOmitEmpty | kPointer, 0, 0},  // currentCPUUtilizationPercentage
-    {15230, 1, 3, 0, 0, 0},  // currentReplicas
-    {18135, 1, 4, 0, 0, 0},  // desiredReplicas
-    {18151, 2, 2, kOmitEmpty | kPointer, 0, 0},  // lastScaleTime
-    {11715, 1, 1, kOmitEmpty | kPointer, 0, 1144},  // observedGeneration
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 394, 2, kOmitEmpty, 0, 0},  // spec
-    {2067, 395, 3, kOmitEmpty, 0, 0},  // status
-    {12631, 1, 1, kOmitEmpty, 0, 0},  // replicas
-    {12631, 1, 1, 0, 0, 0},  // replicas
-    {5736, 0, 2, kOmitEmpty, 0, 0},  // selector
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 411, 2, kOmitEmpty, 0, 0},  // spec
-    {2067, 422, 3, kOmitEmpty, 0, 0},  // status
-    {18320, 410, 5, kOmitEmpty | kPointer, 0, 0},  // behavior
-    {17945, 1, 3, 0, 0, 0},  // maxReplicas
-    {18329, 406, 4, kOmitEmpty, 0, 0},  // metrics
-    {17957, 1, 2, kOmitEmpty | kPointer, 0, 0},  // minReplicas
-    {17969, 397, 1, 0, 0, 0},  // scaleTargetRef
-    {1017, 0, 3, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 1, 0, 0, 0},  // kind
+    {18440, 1, 5, kOmitEmpty | kPointer, 0, 0},  // currentCPUUtilizationPercentage
+    {15343, 1, 3, 0, 0, 0},  // currentReplicas
+    {18472, 1, 4, 0, 0, 0},  // desiredReplicas
+    {18488, 2, 2, kOmitEmpty | kPointer, 0, 0},  // lastScaleTime
+    {11828, 1, 1, kOmitEmpty | kPointer, 0, 1257},  // observedGeneration
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 397, 2, kOmitEmpty, 0, 0},  // spec
+    {2180, 398, 3, kOmitEmpty, 0, 0},  // status
+    {12744, 1, 1, kOmitEmpty, 0, 0},  // replicas
+    {12744, 1, 1, 0, 0, 0},  // replicas
+    {5849, 0, 2, kOmitEmpty, 0, 0},  // selector
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 414, 2, kOmitEmpty, 0, 0},  // spec
+    {2180, 425, 3, kOmitEmpty, 0, 0},  // status
+    {18657, 413, 5, kOmitEmpty | kPointer, 0, 0},  // behavior
+    {18282, 1, 3, 0, 0, 0},  // maxReplicas
+    {18666, 409, 4, kOmitEmpty, 0, 0},  // metrics
+    {18294, 1, 2, kOmitEmpty | kPointer, 0, 0},  // minReplicas
+    {18306, 400, 1, 0, 0, 0},  // scaleTargetRef
+    {1130, 0, 3, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 1, 0, 0, 0},  // kind
     {108, 0, 2, 0, 0, 0},  // name
-    {18406, 403, 7, kOmitEmpty | kPointer, 0, 0},  // containerResource
-    {18424, 404, 5, kOmitEmpty | kPointer, 0, 0},  // external
-    {18433, 400, 2, kOmitEmpty | kPointer, 0, 0},  // object
-    {18440, 401, 3, kOmitEmpty | kPointer, 0, 0},  // pods
-    {7715, 402, 4, kOmitEmpty | kPointer, 0, 0},  // resource
-    {55, 0, 1, 0, 0, 18445},  // type
-    {18499, 397, 1, 0, 0, 0},  // describedObject
-    {18515, 399, 3, 0, 0, 0},  // metric
-    {18522, 398, 2, 0, 0, 0},  // target
-    {18557, 1, 4, kOmitEmpty | kPointer, 0, 0},  // averageUtilization
-    {18576, 27, 3, kOmitEmpty | kPointer, 0, 0},  // averageValue
-    {55, 0, 1, 0, 0, 18589},  // type
-    {2418, 27, 2, kOmitEmpty | kPointer, 0, 0},  // value
+    {18743, 406, 7, kOmitEmpty | kPointer, 0, 0},  // containerResource
+    {18761, 407, 5, kOmitEmpty | kPointer, 0, 0},  // external
+    {18770, 403, 2, kOmitEmpty | kPointer, 0, 0},  // object
+    {18777, 404, 3, kOmitEmpty | kPointer, 0, 0},  // pods
+    {7828, 405, 4, kOmitEmpty | kPointer, 0, 0},  // resource
+    {55, 0, 1, 0, 0, 18782},  // type
+    {18836, 400, 1, 0, 0, 0},  // describedObject
+    {18852, 402, 3, 0, 0, 0},  // metric
+    {18859, 401, 2, 0, 0, 0},  // target
+    {18894, 1, 4, kOmitEmpty | kPointer, 0, 0},  // averageUtilization
+    {18913, 27, 3, kOmitEmpty | kPointer, 0, 0},  // averageValue
+    {55, 0, 1, 0, 0, 18926},  // type
+    {2531, 27, 2, kOmitEmpty | kPointer, 0, 0},  // value
     {108, 0, 1, 0, 0, 0},  // name
-    {5736, 98, 2, kOmitEmpty | kPointer, 0, 0},  // selector
-    {18515, 399, 1, 0, 0, 0},  // metric
-    {18522, 398, 2, 0, 0, 0},  // target
-    {108, 0, 1, 0, 0, 9162},  // name
-    {18522, 398, 2, 0, 0, 0},  // target
-    {18754, 0, 3, 0, 0, 0},  // container
-    {108, 0, 1, 0, 0, 9162},  // name
-    {18522, 398, 2, 0, 0, 0},  // target
-    {18515, 399, 1, 0, 0, 0},  // metric
-    {18522, 398, 2, 0, 0, 0},  // target
-    {18847, 409, 2, kOmitEmpty | kPointer, 0, 0},  // scaleDown
-    {18857, 409, 1, kOmitEmpty | kPointer, 0, 0},  // scaleUp
-    {18896, 408, 2, kOmitEmpty, 0, 0},  // policies
-    {18905, 0, 1, kOmitEmpty | kPointer, 0, 18918},  // selectPolicy
-    {18941, 1, 3, kOmitEmpty | kPointer, 0, 0},  // stabilizationWindowSeconds
-    {18968, 27, 4, kOmitEmpty | kPointer, 0, 0},  // tolerance
-    {9557, 1, 3, 0, 0, 0},  // periodSeconds
-    {55, 0, 1, 0, 0, 19010},  // type
-    {2418, 1, 2, 0, 0, 0},  // value
-    {2139, 421, 6, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
-    {19079, 419, 5, 0, 0, 0},  // currentMetrics
-    {15230, 1, 3, kOmitEmpty, 0, 0},  // currentReplicas
-    {18135, 1, 4, 0, 0, 0},  // desiredReplicas
-    {18151, 2, 2, kOmitEmpty | kPointer, 0, 0},  // lastScaleTime
-    {11715, 1, 1, kOmitEmpty | kPointer, 0, 1144},  // observedGeneration
-    {18406, 416, 7, kOmitEmpty | kPointer, 0, 0},  // containerResource
-    {18424, 417, 5, kOmitEmpty | kPointer, 0, 0},  // external
-    {18433, 413, 2, kOmitEmpty | kPointer, 0, 0},  // object
-    {18440, 414, 3, kOmitEmpty | kPointer, 0, 0},  // pods
-    {7715, 415, 4, kOmitEmpty | kPointer, 0, 0},  // resource
-    {55, 0, 1, 0, 0, 18445},  // type
-    {19156, 412, 2, 0, 0, 0},  // current
-    {18499, 397, 3, 0, 0, 0},  // describedObject
-    {18515, 399, 1, 0, 0, 0},  // metric
-    {18557, 1, 3, kOmitEmpty | kPointer, 0, 0},  // averageUtilization
-    {18576, 27, 2, kOmitEmpty | kPointer, 0, 0},  // averageValue
-    {2418, 27, 1, kOmitEmpty | kPointer, 0, 0},  // value
-    {19156, 412, 2, 0, 0, 0},  // current
-    {18515, 399, 1, 0, 0, 0},  // metric
-    {19156, 412, 2, 0, 0, 0},  // current
-    {108, 0, 1, 0, 0, 9162},  // name
-    {18754, 0, 3, 0, 0, 0},  // container
-    {19156, 412, 2, 0, 0, 0},  // current
-    {108, 0, 1, 0, 0, 9162},  // name
-    {19156, 412, 2, 0, 0, 0},  // current
-    {18515, 399, 1, 0, 0, 0},  // metric
-    {2201, 2, 3, kOmitEmpty, 0, 0},  // lastTransitionTime
-    {1745, 0, 5, kOmitEmpty, 0, 0},  // message
-    {1753, 0, 4, kOmitEmpty, 0, 0},  // reason
-    {2067, 0, 2, 0, 0, 2220},  // status
-    {55, 0, 1, 0, 0, 19394},  // type
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 424, 2, kOmitEmpty, 0, 0},  // spec
-    {19482, 24, 3, kOmitEmpty | kPointer, 0, 0},  // acquireTime
-    {19494, 0, 1, kOmitEmpty | kPointer, 0, 0},  // holderIdentity
-    {19509, 1, 2, kOmitEmpty | kPointer, 0, 0},  // leaseDurationSeconds
-    {19530, 1, 5, kOmitEmpty | kPointer, 0, 0},  // leaseTransitions
-    {19547, 0, 7, kOmitEmpty | kPointer, 0, 0},  // preferredHolder
-    {19563, 24, 4, kOmitEmpty | kPointer, 0, 0},  // renewTime
-    {14402, 0, 6, kOmitEmpty | kPointer, 0, 19573},  // strategy
-    {19628, 0, 4, 0, 0, 19640},  // addressType
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {4064, 433, 2, 0, 0, 0},  // endpoints
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1527, 435, 3, 0, 0, 0},  // ports
-    {1499, 7, 1, 0, 0, 0},  // addresses
-    {2139, 426, 2, kOmitEmpty, 0, 0},  // conditions
-    {19677, 3, 5, kOmitEmpty, 0, 0},  // deprecatedTopology
-    {19696, 431, 8, kOmitEmpty | kPointer, 0, 0},  // hints
-    {1557, 0, 3, kOmitEmpty | kPointer, 0, 0},  // hostname
-    {1566, 0, 6, kOmitEmpty | kPointer, 0, 0},  // nodeName
-    {1575, 15, 4, kOmitEmpty | kPointer, 0, 0},  // targetRef
-    {19702, 0, 7, kOmitEmpty | kPointer, 0, 0},  // zone
-    {11970, 4, 1, kOmitEmpty | kPointer, 0, 0},  // ready
-    {19739, 4, 2, kOmitEmpty | kPointer, 0, 0},  // serving
-    {16285, 4, 3, kOmitEmpty | kPointer, 0, 0},  // terminating
-    {19774, 430, 2, kOmitEmpty, 0, 0},  // forNodes
-    {19783, 428, 1, kOmitEmpty, 0, 0},  // forZones
+    {5849, 98, 2, kOmitEmpty | kPointer, 0, 0},  // selector
+    {18852, 402, 1, 0, 0, 0},  // metric
+    {18859, 401, 2, 0, 0, 0},  // target
+    {108, 0, 1, 0, 0, 9275},  // name
+    {18859, 401, 2, 0, 0, 0},  // target
+    {19091, 0, 3, 0, 0, 0},  // container
+    {108, 0, 1, 0, 0, 9275},  // name
+    {18859, 401, 2, 0, 0, 0},  // target
+    {18852, 402, 1, 0, 0, 0},  // metric
+    {18859, 401, 2, 0, 0, 0},  // target
+    {19184, 412, 2, kOmitEmpty | kPointer, 0, 0},  // scaleDown
+    {19194, 412, 1, kOmitEmpty | kPointer, 0, 0},  // scaleUp
+    {19233, 411, 2, kOmitEmpty, 0, 0},  // policies
+    {19242, 0, 1, kOmitEmpty | kPointer, 0, 19255},  // selectPolicy
+    {19278, 1, 3, kOmitEmpty | kPointer, 0, 0},  // stabilizationWindowSeconds
+    {19305, 27, 4, kOmitEmpty | kPointer, 0, 0},  // tolerance
+    {9670, 1, 3, 0, 0, 0},  // periodSeconds
+    {55, 0, 1, 0, 0, 19347},  // type
+    {2531, 1, 2, 0, 0, 0},  // value
+    {2252, 424, 6, kOmitEmpty | kPatchMerge, 55, 0},  // conditions
+    {19416, 422, 5, 0, 0, 0},  // currentMetrics
+    {15343, 1, 3, kOmitEmpty, 0, 0},  // currentReplicas
+    {18472, 1, 4, 0, 0, 0},  // desiredReplicas
+    {18488, 2, 2, kOmitEmpty | kPointer, 0, 0},  // lastScaleTime
+    {11828, 1, 1, kOmitEmpty | kPointer, 0, 1257},  // observedGeneration
+    {18743, 419, 7, kOmitEmpty | kPointer, 0, 0},  // containerResource
+    {18761, 420, 5, kOmitEmpty | kPointer, 0, 0},  // external
+    {18770, 416, 2, kOmitEmpty | kPointer, 0, 0},  // object
+    {18777, 417, 3, kOmitEmpty | kPointer, 0, 0},  // pods
+    {7828, 418, 4, kOmitEmpty | kPointer, 0, 0},  // resource
+    {55, 0, 1, 0, 0, 18782},  // type
+    {19493, 415, 2, 0, 0, 0},  // current
+    {18836, 400, 3, 0, 0, 0},  // describedObject
+    {18852, 402, 1, 0, 0, 0},  // metric
+    {18894, 1, 3, kOmitEmpty | kPointer, 0, 0},  // averageUtilization
+    {18913, 27, 2, kOmitEmpty | kPointer, 0, 0},  // averageValue
+    {2531, 27, 1, kOmitEmpty | kPointer, 0, 0},  // value
+    {19493, 415, 2, 0, 0, 0},  // current
+    {18852, 402, 1, 0, 0, 0},  // metric
+    {19493, 415, 2, 0, 0, 0},  // current
+    {108, 0, 1, 0, 0, 9275},  // name
+    {19091, 0, 3, 0, 0, 0},  // container
+    {19493, 415, 2, 0, 0, 0},  // current
+    {108, 0, 1, 0, 0, 9275},  // name
+    {19493, 415, 2, 0, 0, 0},  // current
+    {18852, 402, 1, 0, 0, 0},  // metric
+    {2314, 2, 3, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1858, 0, 5, kOmitEmpty, 0, 0},  // message
+    {1866, 0, 4, kOmitEmpty, 0, 0},  // reason
+    {2180, 0, 2, 0, 0, 2333},  // status
+    {55, 0, 1, 0, 0, 19731},  // type
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 427, 2, kOmitEmpty, 0, 0},  // spec
+    {19819, 24, 3, kOmitEmpty | kPointer, 0, 0},  // acquireTime
+    {19831, 0, 1, kOmitEmpty | kPointer, 0, 0},  // holderIdentity
+    {19846, 1, 2, kOmitEmpty | kPointer, 0, 0},  // leaseDurationSeconds
+    {19867, 1, 5, kOmitEmpty | kPointer, 0, 0},  // leaseTransitions
+    {19884, 0, 7, kOmitEmpty | kPointer, 0, 0},  // preferredHolder
+    {19900, 24, 4, kOmitEmpty | kPointer, 0, 0},  // renewTime
+    {14515, 0, 6, kOmitEmpty | kPointer, 0, 19910},  // strategy
+    {19965, 0, 4, 0, 0, 19977},  // addressType
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {4177, 436, 2, 0, 0, 0},  // endpoints
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {1640, 438, 3, 0, 0, 0},  // ports
+    {1612, 7, 1, 0, 0, 0},  // addresses
+    {2252, 429, 2, kOmitEmpty, 0, 0},  // conditions
+    {20014, 3, 5, kOmitEmpty, 0, 0},  // deprecatedTopology
+    {20033, 434, 8, kOmitEmpty | kPointer, 0, 0},  // hints
+    {1670, 0, 3, kOmitEmpty | kPointer, 0, 0},  // hostname
+    {1679, 0, 6, kOmitEmpty | kPointer, 0, 0},  // nodeName
+    {1688, 15, 4, kOmitEmpty | kPointer, 0, 0},  // targetRef
+    {20039, 0, 7, kOmitEmpty | kPointer, 0, 0},  // zone
+    {12083, 4, 1, kOmitEmpty | kPointer, 0, 0},  // ready
+    {20076, 4, 2, kOmitEmpty | kPointer, 0, 0},  // serving
+    {16398, 4, 3, kOmitEmpty | kPointer, 0, 0},  // terminating
+    {20111, 433, 2, kOmitEmpty, 0, 0},  // forNodes
+    {20120, 431, 1, kOmitEmpty, 0, 0},  // forZones
     {108, 0, 1, 0, 0, 0},  // name
     {108, 0, 1, 0, 0, 0},  // name
-    {1640, 0, 4, kOmitEmpty | kPointer, 0, 0},  // appProtocol
+    {1753, 0, 4, kOmitEmpty | kPointer, 0, 0},  // appProtocol
     {108, 0, 1, kOmitEmpty | kPointer, 0, 0},  // name
     {268, 1, 3, kOmitEmpty | kPointer, 0, 0},  // port
-    {127, 0, 2, kOmitEmpty | kPointer, 0, 1652},  // protocol
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 439, 2, 0, 0, 0},  // spec
-    {19906, 4, 1, kOmitEmpty | kPointer, 0, 0},  // attachRequired
-    {19921, 0, 5, kOmitEmpty | kPointer, 0, 19935},  // fsGroupPolicy
-    {19952, 1, 9, kOmitEmpty | kPointer, 0, 1144},  // nodeAllocatableUpdatePeriodSeconds
-    {19987, 4, 2, kOmitEmpty | kPointer, 0, 0},  // podInfoOnMount
-    {20002, 4, 7, kOmitEmpty | kPointer, 0, 0},  // requiresRepublish
-    {20020, 4, 8, kOmitEmpty | kPointer, 0, 0},  // seLinuxMount
-    {20033, 4, 4, kOmitEmpty | kPointer, 0, 0},  // storageCapacity
-    {20049, 438, 6, kOmitEmpty, 0, 0},  // tokenRequests
-    {20063, 7, 3, kOmitEmpty, 0, 20084},  // volumeLifecycleModes
-    {8022, 0, 1, 0, 0, 0},  // audience
-    {8031, 1, 2, kOmitEmpty | kPointer, 0, 1144},  // expirationSeconds
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 444, 2, 0, 0, 0},  // spec
-    {20175, 443, 1, kPatchMerge, 108, 0},  // drivers
-    {2529, 441, 4, kOmitEmpty | kPointer, 0, 0},  // allocatable
+    {127, 0, 2, kOmitEmpty | kPointer, 0, 1765},  // protocol
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 442, 2, 0, 0, 0},  // spec
+    {20243, 4, 1, kOmitEmpty | kPointer, 0, 0},  // attachRequired
+    {20258, 0, 5, kOmitEmpty | kPointer, 0, 20272},  // fsGroupPolicy
+    {20289, 1, 9, kOmitEmpty | kPointer, 0, 1257},  // nodeAllocatableUpdatePeriodSeconds
+    {20324, 4, 2, kOmitEmpty | kPointer, 0, 0},  // podInfoOnMount
+    {20339, 4, 7, kOmitEmpty | kPointer, 0, 0},  // requiresRepublish
+    {20357, 4, 8, kOmitEmpty | kPointer, 0, 0},  // seLinuxMount
+    {20370, 4, 4, kOmitEmpty | kPointer, 0, 0},  // storageCapacity
+    {20386, 441, 6, kOmitEmpty, 0, 0},  // tokenRequests
+    {20400, 7, 3, kOmitEmpty, 0, 20421},  // volumeLifecycleModes
+    {8135, 0, 1, 0, 0, 0},  // audience
+    {8144, 1, 2, kOmitEmpty | kPointer, 0, 1257},  // expirationSeconds
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 447, 2, 0, 0, 0},  // spec
+    {20512, 446, 1, kPatchMerge, 108, 0},  // drivers
+    {2642, 444, 4, kOmitEmpty | kPointer, 0, 0},  // allocatable
     {108, 0, 1, 0, 0, 0},  // name
-    {20208, 0, 2, 0, 0, 0},  // nodeID
-    {20215, 33, 3, 0, 0, 0},  // topologyKeys
-    {1685, 1, 1, kOmitEmpty | kPointer, 0, 0},  // count
-    {20283, 4, 6, kOmitEmpty | kPointer, 0, 0},  // allowVolumeExpansion
-    {20304, 449, 8, kOmitEmpty, 0, 0},  // allowedTopologies
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {3441, 33, 5, kOmitEmpty, 0, 0},  // mountOptions
-    {16989, 3, 3, kOmitEmpty, 0, 0},  // parameters
-    {20322, 0, 2, 0, 0, 0},  // provisioner
-    {20334, 0, 4, kOmitEmpty | kPointer, 0, 3497},  // reclaimPolicy
-    {20348, 0, 7, kOmitEmpty | kPointer, 0, 20366},  // volumeBindingMode
-    {20416, 447, 1, kOmitEmpty, 0, 0},  // matchLabelExpressions
-    {2404, 0, 1, 0, 0, 0},  // key
-    {5550, 33, 2, 0, 0, 0},  // values
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 452, 2, 0, 0, 0},  // spec
-    {2067, 454, 3, kOmitEmpty, 0, 0},  // status
-    {20539, 0, 1, 0, 0, 0},  // attacher
-    {1566, 0, 3, 0, 0, 0},  // nodeName
-    {1812, 451, 2, 0, 0, 0},  // source
-    {20582, 93, 2, kOmitEmpty | kPointer, 0, 0},  // inlineVolumeSpec
-    {20599, 0, 1, kOmitEmpty | kPointer, 0, 0},  // persistentVolumeName
-    {20654, 453, 3, kOmitEmpty | kPointer, 0, 0},  // attachError
-    {20666, 4, 1, 0, 0, 0},  // attached
-    {20675, 3, 2, kOmitEmpty, 0, 0},  // attachmentMetadata
-    {20694, 453, 4, kOmitEmpty | kPointer, 0, 0},  // detachError
-    {20729, 1, 3, kOmitEmpty | kPointer, 0, 0},  // errorCode
-    {1745, 0, 2, kOmitEmpty, 0, 0},  // message
-    {1445, 2, 1, kOmitEmpty, 0, 0},  // time
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {20793, 464, 2, kOmitEmpty | kPatchMerge, 108, 0},  // webhooks
-    {20843, 33, 8, 0, 0, 0},  // admissionReviewVersions
-    {20867, 457, 2, 0, 0, 0},  // clientConfig
-    {20880, 0, 4, kOmitEmpty | kPointer, 0, 20894},  // failurePolicy
-    {20915, 462, 12, kOmitEmpty | kPatchMerge, 108, 0},  // matchConditions
-    {20931, 0, 9, kOmitEmpty | kPointer, 0, 20943},  // matchPolicy
+    {20545, 0, 2, 0, 0, 0},  // nodeID
+    {20552, 33, 3, 0, 0, 0},  // topologyKeys
+    {1798, 1, 1, kOmitEmpty | kPointer, 0, 0},  // count
+    {20620, 4, 6, kOmitEmpty | kPointer, 0, 0},  // allowVolumeExpansion
+    {20641, 452, 8, kOmitEmpty, 0, 0},  // allowedTopologies
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {3554, 33, 5, kOmitEmpty, 0, 0},  // mountOptions
+    {17102, 3, 3, kOmitEmpty, 0, 0},  // parameters
+    {20659, 0, 2, 0, 0, 0},  // provisioner
+    {20671, 0, 4, kOmitEmpty | kPointer, 0, 3610},  // reclaimPolicy
+    {20685, 0, 7, kOmitEmpty | kPointer, 0, 20703},  // volumeBindingMode
+    {20753, 450, 1, kOmitEmpty, 0, 0},  // matchLabelExpressions
+    {2517, 0, 1, 0, 0, 0},  // key
+    {5663, 33, 2, 0, 0, 0},  // values
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 455, 2, 0, 0, 0},  // spec
+    {2180, 457, 3, kOmitEmpty, 0, 0},  // status
+    {20876, 0, 1, 0, 0, 0},  // attacher
+    {1679, 0, 3, 0, 0, 0},  // nodeName
+    {1925, 454, 2, 0, 0, 0},  // source
+    {20919, 93, 2, kOmitEmpty | kPointer, 0, 0},  // inlineVolumeSpec
+    {20936, 0, 1, kOmitEmpty | kPointer, 0, 0},  // persistentVolumeName
+    {20991, 456, 3, kOmitEmpty | kPointer, 0, 0},  // attachError
+    {21003, 4, 1, 0, 0, 0},  // attached
+    {21012, 3, 2, kOmitEmpty, 0, 0},  // attachmentMetadata
+    {21031, 456, 4, kOmitEmpty | kPointer, 0, 0},  // detachError
+    {21066, 1, 3, kOmitEmpty | kPointer, 0, 0},  // errorCode
+    {1858, 0, 2, kOmitEmpty, 0, 0},  // message
+    {1558, 2, 1, kOmitEmpty, 0, 0},  // time
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {21130, 467, 2, kOmitEmpty | kPatchMerge, 108, 0},  // webhooks
+    {21180, 33, 8, 0, 0, 0},  // admissionReviewVersions
+    {21204, 460, 2, 0, 0, 0},  // clientConfig
+    {21217, 0, 4, kOmitEmpty | kPointer, 0, 21231},  // failurePolicy
+    {21252, 465, 12, kOmitEmpty | kPatchMerge, 108, 0},  // matchConditions
+    {21268, 0, 9, kOmitEmpty | kPointer, 0, 21280},  // matchPolicy
     {108, 0, 1, 0, 0, 0},  // name
-    {10997, 98, 5, kOmitEmpty | kPointer, 0, 0},  // namespaceSelector
-    {20962, 98, 11, kOmitEmpty | kPointer, 0, 0},  // objectSelector
-    {20977, 0, 10, kOmitEmpty | kPointer, 0, 20996},  // reinvocationPolicy
-    {15824, 460, 3, kOmitEmpty, 0, 0},  // rules
-    {21022, 0, 6, kPointer, 0, 21034},  // sideEffects
-    {9588, 1, 7, kOmitEmpty | kPointer, 0, 0},  // timeoutSeconds
-    {21098, 12, 2, kOmitEmpty, 0, 0},  // caBundle
-    {9787, 456, 1, kOmitEmpty | kPointer, 0, 0},  // service
-    {21107, 0, 3, kOmitEmpty | kPointer, 0, 0},  // url
+    {11110, 98, 5, kOmitEmpty | kPointer, 0, 0},  // namespaceSelector
+    {21299, 98, 11, kOmitEmpty | kPointer, 0, 0},  // objectSelector
+    {21314, 0, 10, kOmitEmpty | kPointer, 0, 21333},  // reinvocationPolicy
+    {15937, 463, 3, kOmitEmpty, 0, 0},  // rules
+    {21359, 0, 6, kPointer, 0, 21371},  // sideEffects
+    {9701, 1, 7, kOmitEmpty | kPointer, 0, 0},  // timeoutSeconds
+    {21435, 12, 2, kOmitEmpty, 0, 0},  // caBundle
+    {9900, 459, 1, kOmitEmpty | kPointer, 0, 0},  // service
+    {21444, 0, 3, kOmitEmpty | kPointer, 0, 0},  // url
     {108, 0, 2, 0, 0, 0},  // name
-    {1224, 0, 1, 0, 0, 0},  // namespace
-    {4003, 0, 3, kOmitEmpty | kPointer, 0, 0},  // path
+    {1337, 0, 1, 0, 0, 0},  // namespace
+    {4116, 0, 3, kOmitEmpty | kPointer, 0, 0},  // path
     {268, 1, 4, kOmitEmpty | kPointer, 0, 0},  // port
-    {0, 458, 2, 0, 0, 0},  // (inline)
-    {21197, 33, 1, kOmitEmpty, 0, 21208},  // operations
-    {17663, 33, 1, kOmitEmpty, 0, 0},  // apiGroups
-    {21257, 33, 2, kOmitEmpty, 0, 0},  // apiVersions
-    {5726, 33, 3, kOmitEmpty, 0, 0},  // resources
-    {17046, 0, 4, kOmitEmpty | kPointer, 0, 21269},  // scope
-    {21322, 0, 2, 0, 0, 0},  // expression
+    {0, 461, 2, 0, 0, 0},  // (inline)
+    {21534, 33, 1, kOmitEmpty, 0, 21545},  // operations
+    {18000, 33, 1, kOmitEmpty, 0, 0},  // apiGroups
+    {21594, 33, 2, kOmitEmpty, 0, 0},  // apiVersions
+    {5839, 33, 3, kOmitEmpty, 0, 0},  // resources
+    {17159, 0, 4, kOmitEmpty | kPointer, 0, 21606},  // scope
+    {21659, 0, 2, 0, 0, 0},  // expression
     {108, 0, 1, 0, 0, 0},  // name
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {20793, 467, 2, kOmitEmpty | kPatchMerge, 108, 0},  // webhooks
-    {20843, 33, 8, 0, 0, 0},  // admissionReviewVersions
-    {20867, 457, 2, 0, 0, 0},  // clientConfig
-    {20880, 0, 4, kOmitEmpty | kPointer, 0, 20894},  // failurePolicy
-    {20915, 462, 11, kOmitEmpty | kPatchMerge, 108, 0},  // matchConditions
-    {20931, 0, 9, kOmitEmpty | kPointer, 0, 20943},  // matchPolicy
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {21130, 470, 2, kOmitEmpty | kPatchMerge, 108, 0},  // webhooks
+    {21180, 33, 8, 0, 0, 0},  // admissionReviewVersions
+    {21204, 460, 2, 0, 0, 0},  // clientConfig
+    {21217, 0, 4, kOmitEmpty | kPointer, 0, 21231},  // failurePolicy
+    {21252, 465, 11, kOmitEmpty | kPatchMerge, 108, 0},  // matchConditions
+    {21268, 0, 9, kOmitEmpty | kPointer, 0, 21280},  // matchPolicy
     {108, 0, 1, 0, 0, 0},  // name
-    {10997, 98, 5, kOmitEmpty | kPointer, 0, 0},  // namespaceSelector
-    {20962, 98, 10, kOmitEmpty | kPointer, 0, 0},  // objectSelector
-    {15824, 460, 3, kOmitEmpty, 0, 0},  // rules
-    {21022, 0, 6, kPointer, 0, 21034},  // sideEffects
-    {9588, 1, 7, kOmitEmpty | kPointer, 0, 0},  // timeoutSeconds
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 493, 2, 0, 0, 0},  // spec
-    {2067, 496, 3, kOmitEmpty, 0, 0},  // status
-    {21520, 492, 9, kOmitEmpty | kPointer, 0, 0},  // conversion
-    {4769, 0, 1, 0, 0, 0},  // group
-    {3067, 469, 3, 0, 0, 0},  // names
-    {21531, 4, 10, kOmitEmpty, 0, 0},  // preserveUnknownFields
-    {17046, 0, 4, 0, 0, 21553},  // scope
-    {21570, 488, 7, 0, 0, 0},  // versions
-    {21626, 33, 6, kOmitEmpty, 0, 0},  // categories
-    {1054, 0, 4, 0, 0, 0},  // kind
-    {21637, 0, 5, kOmitEmpty, 0, 0},  // listKind
-    {21646, 0, 1, 0, 0, 0},  // plural
-    {21653, 33, 3, kOmitEmpty, 0, 0},  // shortNames
-    {21664, 0, 2, kOmitEmpty, 0, 0},  // singular
-    {21722, 484, 6, kOmitEmpty, 0, 0},  // additionalPrinterColumns
-    {21747, 4, 7, kOmitEmpty, 0, 0},  // deprecated
-    {21758, 0, 8, kOmitEmpty | kPointer, 0, 0},  // deprecationWarning
+    {11110, 98, 5, kOmitEmpty | kPointer, 0, 0},  // namespaceSelector
+    {21299, 98, 10, kOmitEmpty | kPointer, 0, 0},  // objectSelector
+    {15937, 463, 3, kOmitEmpty, 0, 0},  // rules
+    {21359, 0, 6, kPointer, 0, 21371},  // sideEffects
+    {9701, 1, 7, kOmitEmpty | kPointer, 0, 0},  // timeoutSeconds
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 496, 2, 0, 0, 0},  // spec
+    {2180, 499, 3, kOmitEmpty, 0, 0},  // status
+    {21857, 495, 9, kOmitEmpty | kPointer, 0, 0},  // conversion
+    {4882, 0, 1, 0, 0, 0},  // group
+    {3180, 472, 3, 0, 0, 0},  // names
+    {21868, 4, 10, kOmitEmpty, 0, 0},  // preserveUnknownFields
+    {17159, 0, 4, 0, 0, 21890},  // scope
+    {21907, 491, 7, 0, 0, 0},  // versions
+    {21963, 33, 6, kOmitEmpty, 0, 0},  // categories
+    {1167, 0, 4, 0, 0, 0},  // kind
+    {21974, 0, 5, kOmitEmpty, 0, 0},  // listKind
+    {21983, 0, 1, 0, 0, 0},  // plural
+    {21990, 33, 3, kOmitEmpty, 0, 0},  // shortNames
+    {22001, 0, 2, kOmitEmpty, 0, 0},  // singular
+    {22059, 487, 6, kOmitEmpty, 0, 0},  // additionalPrinterColumns
+    {22084, 4, 7, kOmitEmpty, 0, 0},  // deprecated
+    {22095, 0, 8, kOmitEmpty | kPointer, 0, 0},  // deprecationWarning
     {108, 0, 1, 0, 0, 0},  // name
-    {21777, 479, 4, kOmitEmpty | kPointer, 0, 0},  // schema
-    {21784, 486, 9, kOmitEmpty, 0, 0},  // selectableFields
-    {21801, 4, 2, 0, 0, 0},  // served
-    {21808, 4, 3, 0, 0, 0},  // storage
-    {21816, 482, 5, kOmitEmpty | kPointer, 0, 0},  // subresources
-    {21871, 472, 1, kOmitEmpty | kPointer, 0, 0},  // openAPIV3Schema
-    {21920, 0, 3, kOmitEmpty | kPointer, 0, 0},  // $ref
-    {21925, 0, 2, kOmitEmpty, 0, 21933},  // $schema
-    {21950, 8, 33, kOmitEmpty | kPointer, 0, 0},  // additionalItems
-    {21966, 8, 30, kOmitEmpty | kPointer, 0, 0},  // additionalProperties
-    {21987, 473, 25, kOmitEmpty, 0, 0},  // allOf
-    {21993, 473, 27, kOmitEmpty, 0, 0},  // anyOf
-    {1968, 8, 8, kOmitEmpty | kPointer, 0, 0},  // default
-    {21999, 474, 34, kOmitEmpty, 0, 22011},  // definitions
-    {22036, 475, 32, kOmitEmpty, 0, 22049},  // dependencies
-    {22075, 0, 4, kOmitEmpty, 0, 0},  // description
-    {22087, 471, 20, kOmitEmpty, 0, 0},  // enum
-    {22092, 8, 36, kOmitEmpty | kPointer, 0, 0},  // example
-    {22100, 4, 10, kOmitEmpty, 0, 0},  // exclusiveMaximum
-    {22117, 4, 12, kOmitEmpty, 0, 0},  // exclusiveMinimum
-    {22134, 476, 35, kOmitEmpty | kPointer, 0, 0},  // externalDocs
-    {22147, 0, 6, kOmitEmpty, 0, 0},  // format
-    {22154, 0, 1, kOmitEmpty, 0, 0},  // id
-    {7269, 8, 24, kOmitEmpty | kPointer, 0, 0},  // items
-    {22157, 1, 16, kOmitEmpty | kPointer, 0, 1144},  // maxItems
-    {22166, 1, 13, kOmitEmpty | kPointer, 0, 1144},  // maxLength
-    {22176, 1, 21, kOmitEmpty | kPointer, 0, 1144},  // maxProperties
-    {22190, 470, 9, kOmitEmpty | kPointer, 0, 0},  // maximum
-    {22198, 1, 17, kOmitEmpty | kPointer, 0, 1144},  // minItems
-    {22207, 1, 14, kOmitEmpty | kPointer, 0, 1144},  // minLength
-    {22217, 1, 22, kOmitEmpty | kPointer, 0, 1144},  // minProperties
-    {22231, 470, 11, kOmitEmpty | kPointer, 0, 0},  // minimum
-    {22239, 470, 19, kOmitEmpty | kPointer, 0, 0},  // multipleOf
-    {22250, 472, 28, kOmitEmpty | kPointer, 0, 0},  // not
-    {22254, 4, 37, kOmitEmpty, 0, 0},  // nullable
-    {22263, 473, 26, kOmitEmpty, 0, 0},  // oneOf
-    {22269, 0, 15, kOmitEmpty, 0, 0},  // pattern
-    {22277, 474, 31, kOmitEmpty, 0, 0},  // patternProperties
-    {22295, 474, 29, kOmitEmpty, 0, 0},  // properties
-    {5383, 33, 23, kOmitEmpty, 0, 0},  // required
-    {22306, 0, 7, kOmitEmpty, 0, 0},  // title
+    {22114, 482, 4, kOmitEmpty | kPointer, 0, 0},  // schema
+    {22121, 489, 9, kOmitEmpty, 0, 0},  // selectableFields
+    {22138, 4, 2, 0, 0, 0},  // served
+    {22145, 4, 3, 0, 0, 0},  // storage
+    {22153, 485, 5, kOmitEmpty | kPointer, 0, 0},  // subresources
+    {22208, 475, 1, kOmitEmpty | kPointer, 0, 0},  // openAPIV3Schema
+    {22257, 0, 3, kOmitEmpty | kPointer, 0, 0},  // $ref
+    {22262, 0, 2, kOmitEmpty, 0, 22270},  // $schema
+    {22287, 8, 33, kOmitEmpty | kPointer, 0, 0},  // additionalItems
+    {22303, 8, 30, kOmitEmpty | kPointer, 0, 0},  // additionalProperties
+    {22324, 476, 25, kOmitEmpty, 0, 0},  // allOf
+    {22330, 476, 27, kOmitEmpty, 0, 0},  // anyOf
+    {2081, 8, 8, kOmitEmpty | kPointer, 0, 0},  // default
+    {22336, 477, 34, kOmitEmpty, 0, 22348},  // definitions
+    {22373, 478, 32, kOmitEmpty, 0, 22386},  // dependencies
+    {22412, 0, 4, kOmitEmpty, 0, 0},  // description
+    {22424, 474, 20, kOmitEmpty, 0, 0},  // enum
+    {22429, 8, 36, kOmitEmpty | kPointer, 0, 0},  // example
+    {22437, 4, 10, kOmitEmpty, 0, 0},  // exclusiveMaximum
+    {22454, 4, 12, kOmitEmpty, 0, 0},  // exclusiveMinimum
+    {22471, 479, 35, kOmitEmpty | kPointer, 0, 0},  // externalDocs
+    {22484, 0, 6, kOmitEmpty, 0, 0},  // format
+    {22491, 0, 1, kOmitEmpty, 0, 0},  // id
+    {7382, 8, 24, kOmitEmpty | kPointer, 0, 0},  // items
+    {22494, 1, 16, kOmitEmpty | kPointer, 0, 1257},  // maxItems
+    {22503, 1, 13, kOmitEmpty | kPointer, 0, 1257},  // maxLength
+    {22513, 1, 21, kOmitEmpty | kPointer, 0, 1257},  // maxProperties
+    {22527, 473, 9, kOmitEmpty | kPointer, 0, 0},  // maximum
+    {22535, 1, 17, kOmitEmpty | kPointer, 0, 1257},  // minItems
+    {22544, 1, 14, kOmitEmpty | kPointer, 0, 1257},  // minLength
+    {22554, 1, 22, kOmitEmpty | kPointer, 0, 1257},  // minProperties
+    {22568, 473, 11, kOmitEmpty | kPointer, 0, 0},  // minimum
+    {22576, 473, 19, kOmitEmpty | kPointer, 0, 0},  // multipleOf
+    {22587, 475, 28, kOmitEmpty | kPointer, 0, 0},  // not
+    {22591, 4, 37, kOmitEmpty, 0, 0},  // nullable
+    {22600, 476, 26, kOmitEmpty, 0, 0},  // oneOf
+    {22606, 0, 15, kOmitEmpty, 0, 0},  // pattern
+    {22614, 477, 31, kOmitEmpty, 0, 0},  // patternProperties
+    {22632, 477, 29, kOmitEmpty, 0, 0},  // properties
+    {5496, 33, 23, kOmitEmpty, 0, 0},  // required
+    {22643, 0, 7, kOmitEmpty, 0, 0},  // title
     {55, 0, 5, kOmitEmpty, 0, 0},  // type
-    {22312, 4, 18, kOmitEmpty, 0, 0},  // uniqueItems
-    {22324, 4, 39, kOmitEmpty, 0, 0},  // x-kubernetes-embedded-resource
-    {22355, 4, 40, kOmitEmpty, 0, 0},  // x-kubernetes-int-or-string
-    {22382, 33, 41, kOmitEmpty, 0, 0},  // x-kubernetes-list-map-keys
-    {22409, 0, 42, kOmitEmpty | kPointer, 0, 0},  // x-kubernetes-list-type
-    {22432, 0, 43, kOmitEmpty | kPointer, 0, 0},  // x-kubernetes-map-type
-    {22454, 4, 38, kOmitEmpty | kPointer, 0, 0},  // x-kubernetes-preserve-unknown-fields
-    {22491, 478, 44, kOmitEmpty | kPatchMerge, 828, 22516},  // x-kubernetes-validations
-    {22075, 0, 1, kOmitEmpty, 0, 0},  // description
-    {21107, 0, 2, kOmitEmpty, 0, 0},  // url
-    {1609, 0, 5, kOmitEmpty, 0, 0},  // fieldPath
-    {1745, 0, 2, kOmitEmpty, 0, 0},  // message
-    {22606, 0, 3, kOmitEmpty, 0, 0},  // messageExpression
-    {22624, 4, 6, kOmitEmpty | kPointer, 0, 0},  // optionalOldSelf
-    {1753, 0, 4, kOmitEmpty | kPointer, 0, 22640},  // reason
-    {828, 0, 1, 0, 0, 0},  // rule
-    {22709, 481, 2, kOmitEmpty | kPointer, 0, 0},  // scale
-    {2067, 480, 1, kOmitEmpty | kPointer, 0, 0},  // status
-    {22812, 0, 3, kOmitEmpty | kPointer, 0, 0},  // labelSelectorPath
-    {22830, 0, 1, 0, 0, 0},  // specReplicasPath
-    {22847, 0, 2, 0, 0, 0},  // statusReplicasPath
-    {22075, 0, 4, kOmitEmpty, 0, 0},  // description
-    {22147, 0, 3, kOmitEmpty, 0, 0},  // format
-    {22914, 0, 6, 0, 0, 0},  // jsonPath
+    {22649, 4, 18, kOmitEmpty, 0, 0},  // uniqueItems
+    {22661, 4, 39, kOmitEmpty, 0, 0},  // x-kubernetes-embedded-resource
+    {22692, 4, 40, kOmitEmpty, 0, 0},  // x-kubernetes-int-or-string
+    {22719, 33, 41, kOmitEmpty, 0, 0},  // x-kubernetes-list-map-keys
+    {22746, 0, 42, kOmitEmpty | kPointer, 0, 0},  // x-kubernetes-list-type
+    {22769, 0, 43, kOmitEmpty | kPointer, 0, 0},  // x-kubernetes-map-type
+    {22791, 4, 38, kOmitEmpty | kPointer, 0, 0},  // x-kubernetes-preserve-unknown-fields
+    {22828, 481, 44, kOmitEmpty | kPatchMerge, 837, 22853},  // x-kubernetes-validations
+    {22412, 0, 1, kOmitEmpty, 0, 0},  // description
+    {21444, 0, 2, kOmitEmpty, 0, 0},  // url
+    {1722, 0, 5, kOmitEmpty, 0, 0},  // fieldPath
+    {1858, 0, 2, kOmitEmpty, 0, 0},  // message
+    {22943, 0, 3, kOmitEmpty, 0, 0},  // messageExpression
+    {22961, 4, 6, kOmitEmpty | kPointer, 0, 0},  // optionalOldSelf
+    {1866, 0, 4, kOmitEmpty | kPointer, 0, 22977},  // reason
+    {837, 0, 1, 0, 0, 0},  // rule
+    {23046, 484, 2, kOmitEmpty | kPointer, 0, 0},  // scale
+    {2180, 483, 1, kOmitEmpty | kPointer, 0, 0},  // status
+    {23149, 0, 3, kOmitEmpty | kPointer, 0, 0},  // labelSelectorPath
+    {23167, 0, 1, 0, 0, 0},  // specReplicasPath
+    {23184, 0, 2, 0, 0, 0},  // statusReplicasPath
+    {22412, 0, 4, kOmitEmpty, 0, 0},  // description
+    {22484, 0, 3, kOmitEmpty, 0, 0},  // format
+    {23251, 0, 6, 0, 0, 0},  // jsonPath
     {108, 0, 1, 0, 0, 0},  // name
-    {6684, 1, 5, kOmitEmpty, 0, 0},  // priority
+    {6797, 1, 5, kOmitEmpty, 0, 0},  // priority
     {55, 0, 2, 0, 0, 0},  // type
-    {22914, 0, 1, 0, 0, 0},  // jsonPath
-    {14402, 0, 1, 0, 0, 22998},  // strategy
-    {23024, 491, 2, kOmitEmpty | kPointer, 0, 0},  // webhook
-    {20867, 490, 2, kOmitEmpty | kPointer, 0, 0},  // clientConfig
-    {23067, 33, 3, 0, 0, 0},  // conversionReviewVersions
-    {21098, 12, 2, kOmitEmpty, 0, 0},  // caBundle
-    {9787, 489, 1, kOmitEmpty | kPointer, 0, 0},  // service
-    {21107, 0, 3, kOmitEmpty | kPointer, 0, 0},  // url
+    {23251, 0, 1, 0, 0, 0},  // jsonPath
+    {14515, 0, 1, 0, 0, 23335},  // strategy
+    {23361, 494, 2, kOmitEmpty | kPointer, 0, 0},  // webhook
+    {21204, 493, 2, kOmitEmpty | kPointer, 0, 0},  // clientConfig
+    {23404, 33, 3, 0, 0, 0},  // conversionReviewVersions
+    {21435, 12, 2, kOmitEmpty, 0, 0},  // caBundle
+    {9900, 492, 1, kOmitEmpty | kPointer, 0, 0},  // service
+    {21444, 0, 3, kOmitEmpty | kPointer, 0, 0},  // url
     {108, 0, 2, 0, 0, 0},  // name
-    {1224, 0, 1, 0, 0, 0},  // namespace
-    {4003, 0, 3, kOmitEmpty | kPointer, 0, 0},  // path
+    {1337, 0, 1, 0, 0, 0},  // namespace
+    {4116, 0, 3, kOmitEmpty | kPointer, 0, 0},  // path
     {268, 1, 4, kOmitEmpty | kPointer, 0, 0},  // port
-    {23211, 469, 2, 0, 0, 0},  // acceptedNames
-    {2139, 495, 1, 0, 0, 0},  // conditions
-    {23225, 33, 3, 0, 0, 0},  // storedVersions
-    {2201, 2, 3, kOmitEmpty, 0, 0},  // lastTransitionTime
-    {1745, 0, 5, kOmitEmpty, 0, 0},  // message
-    {1753, 0, 4, kOmitEmpty, 0, 0},  // reason
-    {2067, 0, 2, 0, 0, 2220},  // status
-    {55, 0, 1, 0, 0, 23291},  // type
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {22075, 0, 4, kOmitEmpty, 0, 0},  // description
-    {23360, 4, 3, kOmitEmpty, 0, 0},  // globalDefault
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {6647, 0, 5, kOmitEmpty | kPointer, 0, 6664},  // preemptionPolicy
-    {2418, 1, 2, 0, 0, 0},  // value
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {23395, 0, 2, 0, 0, 0},  // handler
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {6638, 499, 3, kOmitEmpty | kPointer, 0, 0},  // overhead
-    {23403, 500, 4, kOmitEmpty | kPointer, 0, 0},  // scheduling
-    {23431, 28, 1, kOmitEmpty, 0, 1976},  // podFixed
-    {6622, 201, 1, kOmitEmpty, 0, 0},  // nodeSelector
-    {6949, 218, 2, kOmitEmpty, 0, 0},  // tolerations
-    {1678, 0, 6, kOmitEmpty, 0, 0},  // action
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {23475, 1, 15, kOmitEmpty, 0, 0},  // deprecatedCount
-    {23491, 2, 13, kOmitEmpty, 0, 0},  // deprecatedFirstTimestamp
-    {23516, 2, 14, kOmitEmpty, 0, 0},  // deprecatedLastTimestamp
-    {23540, 23, 12, kOmitEmpty, 0, 0},  // deprecatedSource
-    {1691, 24, 2, 0, 0, 0},  // eventTime
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, 0, 0, 0},  // metadata
-    {23557, 0, 10, kOmitEmpty, 0, 0},  // note
-    {1753, 0, 7, kOmitEmpty, 0, 0},  // reason
-    {23562, 15, 8, kOmitEmpty, 0, 0},  // regarding
-    {1760, 15, 9, kOmitEmpty | kPointer, 0, 0},  // related
-    {23572, 0, 4, kOmitEmpty, 0, 0},  // reportingController
-    {1787, 0, 5, kOmitEmpty, 0, 0},  // reportingInstance
-    {1805, 502, 3, kOmitEmpty | kPointer, 0, 0},  // series
+    {23548, 472, 2, 0, 0, 0},  // acceptedNames
+    {2252, 498, 1, 0, 0, 0},  // conditions
+    {23562, 33, 3, 0, 0, 0},  // storedVersions
+    {2314, 2, 3, kOmitEmpty, 0, 0},  // lastTransitionTime
+    {1858, 0, 5, kOmitEmpty, 0, 0},  // message
+    {1866, 0, 4, kOmitEmpty, 0, 0},  // reason
+    {2180, 0, 2, 0, 0, 2333},  // status
+    {55, 0, 1, 0, 0, 23628},  // type
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {22412, 0, 4, kOmitEmpty, 0, 0},  // description
+    {23697, 4, 3, kOmitEmpty, 0, 0},  // globalDefault
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {6760, 0, 5, kOmitEmpty | kPointer, 0, 6777},  // preemptionPolicy
+    {2531, 1, 2, 0, 0, 0},  // value
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {23732, 0, 2, 0, 0, 0},  // handler
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {6751, 502, 3, kOmitEmpty | kPointer, 0, 0},  // overhead
+    {23740, 503, 4, kOmitEmpty | kPointer, 0, 0},  // scheduling
+    {23768, 28, 1, kOmitEmpty, 0, 2089},  // podFixed
+    {6735, 201, 1, kOmitEmpty, 0, 0},  // nodeSelector
+    {7062, 218, 2, kOmitEmpty, 0, 0},  // tolerations
+    {1791, 0, 6, kOmitEmpty, 0, 0},  // action
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {23812, 1, 15, kOmitEmpty, 0, 0},  // deprecatedCount
+    {23828, 2, 13, kOmitEmpty, 0, 0},  // deprecatedFirstTimestamp
+    {23853, 2, 14, kOmitEmpty, 0, 0},  // deprecatedLastTimestamp
+    {23877, 23, 12, kOmitEmpty, 0, 0},  // deprecatedSource
+    {1804, 24, 2, 0, 0, 0},  // eventTime
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, 0, 0, 0},  // metadata
+    {23894, 0, 10, kOmitEmpty, 0, 0},  // note
+    {1866, 0, 7, kOmitEmpty, 0, 0},  // reason
+    {23899, 15, 8, kOmitEmpty, 0, 0},  // regarding
+    {1873, 15, 9, kOmitEmpty | kPointer, 0, 0},  // related
+    {23909, 0, 4, kOmitEmpty, 0, 0},  // reportingController
+    {1900, 0, 5, kOmitEmpty, 0, 0},  // reportingInstance
+    {1918, 505, 3, kOmitEmpty | kPointer, 0, 0},  // series
     {55, 0, 11, kOmitEmpty, 0, 0},  // type
-    {1685, 1, 1, 0, 0, 0},  // count
-    {1874, 24, 2, 0, 0, 0},  // lastObservedTime
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 505, 2, 0, 0, 0},  // spec
-    {2067, 506, 3, kOmitEmpty, 0, 0},  // status
-    {23680, 33, 1, 0, 0, 0},  // audiences
-    {23690, 504, 3, kPointer, 0, 0},  // boundObjectRef
-    {8031, 1, 4, kPointer, 0, 1144},  // expirationSeconds
-    {1017, 0, 2, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 1, kOmitEmpty, 0, 0},  // kind
+    {1798, 1, 1, 0, 0, 0},  // count
+    {1987, 24, 2, 0, 0, 0},  // lastObservedTime
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 508, 2, 0, 0, 0},  // spec
+    {2180, 509, 3, kOmitEmpty, 0, 0},  // status
+    {24017, 33, 1, 0, 0, 0},  // audiences
+    {24027, 507, 3, kPointer, 0, 0},  // boundObjectRef
+    {8144, 1, 4, kPointer, 0, 1257},  // expirationSeconds
+    {1130, 0, 2, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 1, kOmitEmpty, 0, 0},  // kind
     {108, 0, 3, kOmitEmpty, 0, 0},  // name
-    {14, 0, 4, kOmitEmpty, 0, 1275},  // uid
-    {23781, 2, 2, 0, 0, 0},  // expirationTimestamp
-    {23801, 0, 1, 0, 0, 0},  // token
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 508, 2, 0, 0, 0},  // spec
-    {2067, 511, 3, kOmitEmpty, 0, 0},  // status
-    {23680, 33, 2, kOmitEmpty, 0, 0},  // audiences
-    {23801, 0, 1, kOmitEmpty, 0, 0},  // token
-    {23680, 33, 4, kOmitEmpty, 0, 0},  // audiences
-    {23907, 4, 1, kOmitEmpty, 0, 0},  // authenticated
-    {3167, 0, 3, kOmitEmpty, 0, 0},  // error
-    {4196, 510, 2, kOmitEmpty, 0, 0},  // user
-    {23948, 509, 4, kOmitEmpty, 0, 23954},  // extra
-    {23979, 33, 3, kOmitEmpty, 0, 0},  // groups
+    {14, 0, 4, kOmitEmpty, 0, 1388},  // uid
+    {24118, 2, 2, 0, 0, 0},  // expirationTimestamp
+    {24138, 0, 1, 0, 0, 0},  // token
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 511, 2, 0, 0, 0},  // spec
+    {2180, 514, 3, kOmitEmpty, 0, 0},  // status
+    {24017, 33, 2, kOmitEmpty, 0, 0},  // audiences
+    {24138, 0, 1, kOmitEmpty, 0, 0},  // token
+    {24017, 33, 4, kOmitEmpty, 0, 0},  // audiences
+    {24244, 4, 1, kOmitEmpty, 0, 0},  // authenticated
+    {3280, 0, 3, kOmitEmpty, 0, 0},  // error
+    {4309, 513, 2, kOmitEmpty, 0, 0},  // user
+    {24285, 512, 4, kOmitEmpty, 0, 24291},  // extra
+    {24316, 33, 3, kOmitEmpty, 0, 0},  // groups
     {14, 0, 2, kOmitEmpty, 0, 0},  // uid
-    {23986, 0, 1, kOmitEmpty, 0, 0},  // username
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1059, 11, 1, kOmitEmpty, 0, 0},  // metadata
-    {1910, 519, 2, 0, 0, 0},  // spec
-    {2067, 520, 3, kOmitEmpty, 0, 0},  // status
-    {23948, 509, 5, kOmitEmpty, 0, 23954},  // extra
-    {23979, 33, 4, kOmitEmpty, 0, 0},  // groups
-    {24073, 518, 2, kOmitEmpty | kPointer, 0, 0},  // nonResourceAttributes
-    {24095, 517, 1, kOmitEmpty | kPointer, 0, 0},  // resourceAttributes
+    {24323, 0, 1, kOmitEmpty, 0, 0},  // username
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2180, 516, 2, kOmitEmpty, 0, 0},  // status
+    {24410, 513, 1, kOmitEmpty, 0, 0},  // userInfo
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 524, 2, 0, 0, 0},  // spec
+    {2180, 525, 3, kOmitEmpty, 0, 0},  // status
+    {24285, 512, 5, kOmitEmpty, 0, 24291},  // extra
+    {24316, 33, 4, kOmitEmpty, 0, 0},  // groups
+    {24502, 523, 2, kOmitEmpty | kPointer, 0, 0},  // nonResourceAttributes
+    {24524, 522, 1, kOmitEmpty | kPointer, 0, 0},  // resourceAttributes
     {14, 0, 6, kOmitEmpty, 0, 0},  // uid
-    {4196, 0, 3, kOmitEmpty, 0, 0},  // user
-    {24150, 515, 8, kOmitEmpty | kPointer, 0, 0},  // fieldSelector
-    {4769, 0, 3, kOmitEmpty, 0, 0},  // group
-    {8086, 516, 9, kOmitEmpty | kPointer, 0, 0},  // labelSelector
+    {4309, 0, 3, kOmitEmpty, 0, 0},  // user
+    {24579, 520, 8, kOmitEmpty | kPointer, 0, 0},  // fieldSelector
+    {4882, 0, 3, kOmitEmpty, 0, 0},  // group
+    {8199, 521, 9, kOmitEmpty | kPointer, 0, 0},  // labelSelector
     {108, 0, 7, kOmitEmpty, 0, 0},  // name
-    {1224, 0, 1, kOmitEmpty, 0, 0},  // namespace
-    {7715, 0, 5, kOmitEmpty, 0, 0},  // resource
-    {1433, 0, 6, kOmitEmpty, 0, 0},  // subresource
-    {24164, 0, 2, kOmitEmpty, 0, 0},  // verb
-    {24169, 0, 4, kOmitEmpty, 0, 0},  // version
-    {24218, 0, 1, kOmitEmpty, 0, 0},  // rawSelector
-    {24230, 514, 2, kOmitEmpty, 0, 0},  // requirements
-    {2404, 0, 1, 0, 0, 0},  // key
-    {5517, 0, 2, 0, 0, 24276},  // operator
-    {5550, 33, 3, kOmitEmpty, 0, 0},  // values
-    {24218, 0, 1, kOmitEmpty, 0, 0},  // rawSelector
-    {24230, 97, 2, kOmitEmpty, 0, 0},  // requirements
-    {4003, 0, 1, kOmitEmpty, 0, 0},  // path
-    {24164, 0, 2, kOmitEmpty, 0, 0},  // verb
-    {24424, 4, 1, 0, 0, 0},  // allowed
-    {24432, 4, 4, kOmitEmpty, 0, 0},  // denied
-    {24439, 0, 3, kOmitEmpty, 0, 0},  // evaluationError
-    {1753, 0, 2, kOmitEmpty, 0, 0},  // reason
-    {1017, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
-    {24470, 1, 6, kOmitEmpty, 0, 0},  // code
-    {24475, 525, 5, kOmitEmpty | kPointer, 0, 0},  // details
-    {1054, 0, 0, kOmitEmpty, 0, 0},  // kind
-    {1745, 0, 3, kOmitEmpty, 0, 0},  // message
-    {1059, 522, 1, kOmitEmpty, 0, 0},  // metadata
-    {1753, 0, 4, kOmitEmpty, 0, 24483},  // reason
-    {2067, 0, 2, kOmitEmpty, 0, 0},  // status
-    {24516, 0, 3, kOmitEmpty, 0, 0},  // continue
-    {24525, 1, 4, kOmitEmpty | kPointer, 0, 1144},  // remainingItemCount
-    {1250, 0, 2, kOmitEmpty, 0, 0},  // resourceVersion
-    {1266, 0, 1, kOmitEmpty, 0, 0},  // selfLink
-    {24566, 524, 4, kOmitEmpty, 0, 0},  // causes
-    {4769, 0, 2, kOmitEmpty, 0, 0},  // group
-    {1054, 0, 3, kOmitEmpty, 0, 0},  // kind
+    {1337, 0, 1, kOmitEmpty, 0, 0},  // namespace
+    {7828, 0, 5, kOmitEmpty, 0, 0},  // resource
+    {1546, 0, 6, kOmitEmpty, 0, 0},  // subresource
+    {24593, 0, 2, kOmitEmpty, 0, 0},  // verb
+    {24598, 0, 4, kOmitEmpty, 0, 0},  // version
+    {24647, 0, 1, kOmitEmpty, 0, 0},  // rawSelector
+    {24659, 519, 2, kOmitEmpty, 0, 0},  // requirements
+    {2517, 0, 1, 0, 0, 0},  // key
+    {5630, 0, 2, 0, 0, 24705},  // operator
+    {5663, 33, 3, kOmitEmpty, 0, 0},  // values
+    {24647, 0, 1, kOmitEmpty, 0, 0},  // rawSelector
+    {24659, 97, 2, kOmitEmpty, 0, 0},  // requirements
+    {4116, 0, 1, kOmitEmpty, 0, 0},  // path
+    {24593, 0, 2, kOmitEmpty, 0, 0},  // verb
+    {24853, 4, 1, 0, 0, 0},  // allowed
+    {24861, 4, 4, kOmitEmpty, 0, 0},  // denied
+    {24868, 0, 3, kOmitEmpty, 0, 0},  // evaluationError
+    {1866, 0, 2, kOmitEmpty, 0, 0},  // reason
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 527, 2, 0, 0, 0},  // spec
+    {2180, 525, 3, kOmitEmpty, 0, 0},  // status
+    {24502, 523, 2, kOmitEmpty | kPointer, 0, 0},  // nonResourceAttributes
+    {24524, 522, 1, kOmitEmpty | kPointer, 0, 0},  // resourceAttributes
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 529, 2, 0, 0, 0},  // spec
+    {2180, 534, 3, kOmitEmpty, 0, 0},  // status
+    {1337, 0, 1, kOmitEmpty, 0, 0},  // namespace
+    {24868, 0, 4, kOmitEmpty, 0, 0},  // evaluationError
+    {25096, 4, 3, 0, 0, 0},  // incomplete
+    {25107, 533, 2, 0, 0, 0},  // nonResourceRules
+    {25124, 531, 1, 0, 0, 0},  // resourceRules
+    {18000, 33, 2, kOmitEmpty, 0, 0},  // apiGroups
+    {18026, 33, 4, kOmitEmpty, 0, 0},  // resourceNames
+    {5839, 33, 3, kOmitEmpty, 0, 0},  // resources
+    {18040, 33, 1, 0, 0, 0},  // verbs
+    {18010, 33, 2, kOmitEmpty, 0, 0},  // nonResourceURLs
+    {18040, 33, 1, 0, 0, 0},  // verbs
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1172, 11, 1, kOmitEmpty, 0, 0},  // metadata
+    {2023, 524, 2, 0, 0, 0},  // spec
+    {2180, 525, 3, kOmitEmpty, 0, 0},  // status
+    {1130, 0, 0, kOmitEmpty, 0, 0},  // apiVersion
+    {25253, 1, 6, kOmitEmpty, 0, 0},  // code
+    {25258, 540, 5, kOmitEmpty | kPointer, 0, 0},  // details
+    {1167, 0, 0, kOmitEmpty, 0, 0},  // kind
+    {1858, 0, 3, kOmitEmpty, 0, 0},  // message
+    {1172, 537, 1, kOmitEmpty, 0, 0},  // metadata
+    {1866, 0, 4, kOmitEmpty, 0, 25266},  // reason
+    {2180, 0, 2, kOmitEmpty, 0, 0},  // status
+    {25299, 0, 3, kOmitEmpty, 0, 0},  // continue
+    {25308, 1, 4, kOmitEmpty | kPointer, 0, 1257},  // remainingItemCount
+    {1363, 0, 2, kOmitEmpty, 0, 0},  // resourceVersion
+    {1379, 0, 1, kOmitEmpty, 0, 0},  // selfLink
+    {25349, 539, 4, kOmitEmpty, 0, 0},  // causes
+    {4882, 0, 2, kOmitEmpty, 0, 0},  // group
+    {1167, 0, 3, kOmitEmpty, 0, 0},  // kind
     {108, 0, 1, kOmitEmpty, 0, 0},  // name
-    {24573, 1, 5, kOmitEmpty, 0, 0},  // retryAfterSeconds
-    {14, 0, 6, kOmitEmpty, 0, 1275},  // uid
-    {24611, 0, 3, kOmitEmpty, 0, 0},  // field
-    {1745, 0, 2, kOmitEmpty, 0, 0},  // message
-    {1753, 0, 1, kOmitEmpty, 0, 24617},  // reason
+    {25356, 1, 5, kOmitEmpty, 0, 0},  // retryAfterSeconds
+    {14, 0, 6, kOmitEmpty, 0, 1388},  // uid
+    {25394, 0, 3, kOmitEmpty, 0, 0},  // field
+    {1858, 0, 2, kOmitEmpty, 0, 0},  // message
+    {1866, 0, 1, kOmitEmpty, 0, 25400},  // reason
 };
 
 constexpr KindRow kKinds[] = {
@@ -4063,29 +4169,35 @@ constexpr KindRow kKinds[] = {
     {374, 1, 392, 360, true},  // networking.k8s.io/v1 Ingress
     {374, 1, 400, 363, true},  // networking.k8s.io/v1 IngressClass
     {374, 1, 413, 374, true},  // networking.k8s.io/v1 NetworkPolicy
-    {427, 1, 434, 378, true},  // policy/v1 PodDisruptionBudget
-    {454, 1, 480, 383, true},  // rbac.authorization.k8s.io/v1 ClusterRole
-    {454, 1, 492, 387, true},  // rbac.authorization.k8s.io/v1 ClusterRoleBinding
-    {454, 1, 511, 388, true},  // rbac.authorization.k8s.io/v1 Role
-    {454, 1, 516, 389, true},  // rbac.authorization.k8s.io/v1 RoleBinding
-    {528, 1, 540, 393, true},  // autoscaling/v1 HorizontalPodAutoscaler
-    {528, 1, 564, 396, true},  // autoscaling/v1 Scale
-    {528, 570, 540, 423, true},  // autoscaling/v2 HorizontalPodAutoscaler
-    {573, 1, 593, 425, true},  // coordination.k8s.io/v1 Lease
-    {599, 1, 616, 436, true},  // discovery.k8s.io/v1 EndpointSlice
-    {630, 1, 645, 440, true},  // storage.k8s.io/v1 CSIDriver
-    {630, 1, 655, 445, true},  // storage.k8s.io/v1 CSINode
-    {630, 1, 663, 450, true},  // storage.k8s.io/v1 StorageClass
-    {630, 1, 676, 455, true},  // storage.k8s.io/v1 VolumeAttachment
-    {693, 1, 722, 465, true},  // admissionregistration.k8s.io/v1 MutatingWebhookConfiguration
-    {693, 1, 751, 468, true},  // admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration
-    {782, 1, 803, 497, false},  // apiextensions.k8s.io/v1 CustomResourceDefinition
-    {833, 1, 851, 498, true},  // scheduling.k8s.io/v1 PriorityClass
-    {865, 1, 877, 501, true},  // node.k8s.io/v1 RuntimeClass
-    {890, 1, 28, 503, true},  // events.k8s.io/v1 Event
-    {904, 1, 926, 507, true},  // authentication.k8s.io/v1 TokenRequest
-    {904, 1, 939, 512, false},  // authentication.k8s.io/v1 TokenReview
-    {951, 1, 972, 521, false},  // authorization.k8s.io/v1 SubjectAccessReview
-    {0, 1, 992, 526, true},  // v1 Status
+    {427, 1, 434, 377, true},  // policy/v1 Eviction
+    {427, 1, 443, 381, true},  // policy/v1 PodDisruptionBudget
+    {463, 1, 489, 386, true},  // rbac.authorization.k8s.io/v1 ClusterRole
+    {463, 1, 501, 390, true},  // rbac.authorization.k8s.io/v1 ClusterRoleBinding
+    {463, 1, 520, 391, true},  // rbac.authorization.k8s.io/v1 Role
+    {463, 1, 525, 392, true},  // rbac.authorization.k8s.io/v1 RoleBinding
+    {537, 1, 549, 396, true},  // autoscaling/v1 HorizontalPodAutoscaler
+    {537, 1, 573, 399, true},  // autoscaling/v1 Scale
+    {537, 579, 549, 426, true},  // autoscaling/v2 HorizontalPodAutoscaler
+    {582, 1, 602, 428, true},  // coordination.k8s.io/v1 Lease
+    {608, 1, 625, 439, true},  // discovery.k8s.io/v1 EndpointSlice
+    {639, 1, 654, 443, true},  // storage.k8s.io/v1 CSIDriver
+    {639, 1, 664, 448, true},  // storage.k8s.io/v1 CSINode
+    {639, 1, 672, 453, true},  // storage.k8s.io/v1 StorageClass
+    {639, 1, 685, 458, true},  // storage.k8s.io/v1 VolumeAttachment
+    {702, 1, 731, 468, true},  // admissionregistration.k8s.io/v1 MutatingWebhookConfiguration
+    {702, 1, 760, 471, true},  // admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration
+    {791, 1, 812, 500, false},  // apiextensions.k8s.io/v1 CustomResourceDefinition
+    {842, 1, 860, 501, true},  // scheduling.k8s.io/v1 PriorityClass
+    {874, 1, 886, 504, true},  // node.k8s.io/v1 RuntimeClass
+    {899, 1, 28, 506, true},  // events.k8s.io/v1 Event
+    {913, 1, 935, 510, true},  // authentication.k8s.io/v1 TokenRequest
+    {913, 1, 948, 515, false},  // authentication.k8s.io/v1 TokenReview
+    {913, 1, 960, 517, false},  // authentication.k8s.io/v1 SelfSubjectReview
+    {978, 1, 999, 526, false},  // authorization.k8s.io/v1 LocalSubjectAccessReview
+    {978, 1, 1024, 528, true},  // authorization.k8s.io/v1 SelfSubjectAccessReview
+    {978, 1, 1048, 535, true},  // authorization.k8s.io/v1 SelfSubjectRulesReview
+    {978, 1, 1071, 536, false},  // authorization.k8s.io/v1 SubjectAccessReview
+    {0, 1, 1091, 376, true},  // v1 DeleteOptions
+    {0, 1, 1105, 541, true},  // v1 Status
 };
 

@@ -28,7 +28,7 @@ TEST(Types, KnowsBuiltInKindsOnly) {
   EXPECT_FALSE(unknown.element());
   EXPECT_THAT(unknown.keys(), IsEmpty());
   EXPECT_EQ(unknown.fieldCount(), 0u);
-  EXPECT_EQ(builtInKinds().size(), 45u);
+  EXPECT_EQ(builtInKinds().size(), 55u);
 }
 
 TEST(Types, KnowsWhatFieldsHold) {

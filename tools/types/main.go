@@ -48,7 +48,7 @@ var kinds = []runtime.Object{
 	&appsv1.ControllerRevision{}, &appsv1.DaemonSet{}, &appsv1.Deployment{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{},
 	&batchv1.CronJob{}, &batchv1.Job{},
 	&networkingv1.Ingress{}, &networkingv1.IngressClass{}, &networkingv1.NetworkPolicy{},
-	&policyv1.PodDisruptionBudget{},
+	&policyv1.Eviction{}, &policyv1.PodDisruptionBudget{},
 	&rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
 	&autoscalingv1.HorizontalPodAutoscaler{}, &autoscalingv1.Scale{}, &autoscalingv2.HorizontalPodAutoscaler{},
 	&coordinationv1.Lease{},
@@ -60,8 +60,10 @@ var kinds = []runtime.Object{
 	&nodev1.RuntimeClass{},
 	&eventsv1.Event{},
 	&authenticationv1.TokenRequest{}, &authenticationv1.TokenReview{},
-	&authorizationv1.SubjectAccessReview{},
-	&metav1.Status{},
+	&authenticationv1.SelfSubjectReview{},
+	&authorizationv1.LocalSubjectAccessReview{}, &authorizationv1.SelfSubjectAccessReview{},
+	&authorizationv1.SelfSubjectRulesReview{}, &authorizationv1.SubjectAccessReview{},
+	&metav1.DeleteOptions{}, &metav1.Status{},
 }
 
 // Types that have a JSON form of their own. The names are those of Form in src/kube/types.h.
@@ -341,7 +343,7 @@ func (t *table) write(out *bufio.Writer, s *runtime.Scheme) {
 		checkList(kind, s)
 		goType := reflect.TypeOf(kind).Elem()
 		gvk := gvks[0]
-		if goType == reflect.TypeFor[metav1.Status]() { // it is in every group
+		if goType.PkgPath() == reflect.TypeFor[metav1.Status]().PkgPath() { // it is in every group
 			gvk.Group, gvk.Version = "", "v1"
 		}
 		kindRows = append(kindRows, fmt.Sprintf("{%d, %d, %d, %d, %v},  // %s %s", t.name(gvk.Group), t.name(gvk.Version),
