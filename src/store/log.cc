@@ -30,8 +30,9 @@ constexpr int kPageBytes = 8192;
 constexpr int kCheckpointPages = 1024;
 constexpr int kWalBytes = 16 << 20;  // what an unusually large append leaves of it
 
-// How much one call of compact() does at most: some milliseconds.
-constexpr std::int64_t kCompactRows = 1000;
+// How much one call of compact() does at most. What it drops may lie on a page each, and every one
+// of those is written: some milliseconds.
+constexpr std::int64_t kCompactRows = 200;
 constexpr std::int64_t kCompactBytes = 8 << 20;
 
 // `previous` is the revision of the value that the change replaces, 0 if there was none. With it
@@ -101,7 +102,7 @@ Result<void> checkHeader(const std::string& path) {
     return Error{Code::InvalidArgument, format("{} is no file: name one on a disk", path)};
   if (about.st_size == 0) return damaged(path, "it is empty");
 
-  constexpr std::size_t kHeader = 100, kReadVersion = 19;
+  constexpr std::size_t kHeader = 100, kPageSize = 16, kReadVersion = 19;
   constexpr std::string_view kMagic("SQLite format 3\0", 16);
   char header[kHeader];
   ssize_t got = pread(file.get(), header, kHeader, 0);
@@ -109,8 +110,13 @@ Result<void> checkHeader(const std::string& path) {
   if (static_cast<std::size_t>(got) < kHeader) return damaged(path, "it is cut off");
   if (std::string_view(header, kMagic.size()) != kMagic)
     return damaged(path, "it does not begin as a log does");
+  bool wal = sizeOf(walPath(path)) != 0;
+  // A page that is not all there is of no account if it is still in FILE-wal.
+  auto byte = [&](std::size_t at) { return static_cast<unsigned char>(header[at]); };
+  std::int64_t page = byte(kPageSize) << 8 | byte(kPageSize + 1);
+  if (!wal && page > 1 && about.st_size % page != 0) return damaged(path, "it is cut off");
   // Only a log that was in use has a FILE-wal, a backup never does. SQLite would mix the two.
-  if (header[kReadVersion] == 1 && sizeOf(walPath(path)) != 0)
+  if (byte(kReadVersion) == 1 && wal)
     return Error{
         Code::InvalidArgument,
         format("{} is a backup, but {}-wal beside it is of the file that was there before: "
@@ -202,6 +208,16 @@ Result<Contents> readContents(const Database& database, Values values) {
   return contents;
 }
 
+// Whether it is whole, and what is in it.
+Result<Contents> inspect(const Database& database, Values values) {
+  Result<void> tables = checkTables(database);
+  auto contents = tables.ok() ? readContents(database, values) : std::move(tables).error();
+  // What we ask is right: if SQLite finds fault with it, the file is not as it was made.
+  if (!contents.ok() && contents.error().code == Code::Internal)
+    return damaged(database.path(), contents.error().message);
+  return contents;
+}
+
 // ---------------------------------------------------------------------------------------------
 // A new file: made beside its place, so that whatever is in that place was once whole
 
@@ -259,6 +275,7 @@ struct Log::Impl {
   Database database;
   Statement begin, commit, rollback, insert, read, history, walk, drop, mark;
   Contents contents;
+  std::uint64_t page_bytes = 0;  // not ours, if somebody vacuumed it to other ones
 
   Result<void> set(const Options& options);
   Result<void> prepare();
@@ -288,8 +305,10 @@ Result<void> Log::Impl::set(const Options& options) {
   CADRE_TRY(database.run(format("PRAGMA journal_size_limit = {}", kWalBytes)));
   // Debian's default writes zeros over all that is dropped, at the price of writing it again.
   CADRE_TRY(database.run("PRAGMA secure_delete = FAST"));
+  CADRE_LET(auto page, database.number("PRAGMA page_size"));
+  page_bytes = static_cast<std::uint64_t>(page);
   if (options.max_bytes == 0) return {};
-  auto pages = std::min<std::uint64_t>(options.max_bytes / kPageBytes, INT32_MAX);
+  auto pages = std::min<std::uint64_t>(options.max_bytes / page_bytes, INT32_MAX);
   return database.run(format("PRAGMA max_page_count = {}", std::max<std::uint64_t>(pages, 1)));
 }
 
@@ -345,8 +364,7 @@ Result<Log> Log::open(const std::string& path, const Options& options) {
   tidyUpOnClose(false);  // a file that is refused stays as it is, and so does what is beside it
   // Also needs no third file, for memory that processes would share.
   CADRE_TRY(database.run("PRAGMA locking_mode = EXCLUSIVE"));
-  CADRE_TRY(checkTables(database));
-  CADRE_LET(impl->contents, readContents(database, Values::Skipped));
+  CADRE_LET(impl->contents, inspect(database, Values::Skipped));
   CADRE_TRY(impl->set(options));
   CADRE_TRY(impl->prepare());
   tidyUpOnClose(true);
@@ -456,6 +474,7 @@ Result<bool> Log::compact(Revision revision) {
     }
     if (code != SQLITE_ROW && code != SQLITE_DONE) return impl_->database.failure();
   }
+  std::sort(superfluous.begin(), superfluous.end());  // page by page
   CADRE_TRY(impl_->transaction([&]() -> Result<void> {
     for (Revision each : superfluous) {
       impl_->drop.bind(1, each);
@@ -499,8 +518,7 @@ Result<Counts> Log::verify(const std::string& path) {
                  format("{} is a log that was not closed, for {}-wal is there: open it instead",
                         path, path)};
   CADRE_LET(Database database, Database::open(path, Database::Mode::ReadOnlyUnchanging));
-  CADRE_TRY(checkTables(database));
-  CADRE_LET(Contents contents, readContents(database, Values::Checked));
+  CADRE_LET(Contents contents, inspect(database, Values::Checked));
   return Counts{.last = contents.last,
                 .compacted = contents.compacted,
                 .keys = contents.keys.size(),
@@ -515,7 +533,7 @@ Counts Log::counts() const {
   const Database& database = impl_->database;
   auto bytes = [&](std::string_view pragma) {
     auto pages = database.number(pragma);
-    return pages.ok() ? static_cast<std::uint64_t>(*pages) * kPageBytes : 0;
+    return pages.ok() ? static_cast<std::uint64_t>(*pages) * impl_->page_bytes : 0;
   };
   return {.last = last(),
           .compacted = compacted(),

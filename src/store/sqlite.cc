@@ -1,5 +1,6 @@
 #include "store/sqlite.h"
 
+#include <cerrno>
 #include <utility>
 
 #include "base/format.h"
@@ -30,6 +31,11 @@ Statement& Statement::bindText(int parameter, std::string_view text) {
   sqlite3_bind_text64(statement_.get(), parameter, text.data(), text.size(), SQLITE_STATIC,
                       SQLITE_UTF8);
   return *this;
+}
+
+int Statement::step() {
+  errno = 0;
+  return sqlite3_step(statement_.get());
 }
 
 void Statement::reset() {
@@ -70,6 +76,7 @@ Result<Database> Database::open(const std::string& path, Mode mode) {
 
 Result<Statement> Database::prepare(std::string_view sql) const {
   sqlite3_stmt* statement = nullptr;
+  errno = 0;
   int code = sqlite3_prepare_v3(handle(), sql.data(), static_cast<int>(sql.size()),
                                 SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
   if (code != SQLITE_OK) return failure();
@@ -103,7 +110,9 @@ Result<std::string> Database::text(std::string_view sql) const {
 }
 
 Error Database::failure(const std::string& other) const {
+  // Of a write SQLite keeps no error number of the system's, but it leaves that in place.
   int error = sqlite3_system_errno(handle());
+  if (error == 0) error = errno;
   switch (sqlite3_extended_errcode(handle()) & 0xff) {
     case SQLITE_FULL:
       return {Code::ResourceExhausted,

@@ -25,7 +25,7 @@ class Statement {
   Statement& bind(int parameter, std::optional<std::string_view> bytes);
   Statement& bindText(int parameter, std::string_view text);
 
-  int step() { return sqlite3_step(statement_.get()); }  // SQLITE_ROW, SQLITE_DONE, or an error
+  int step();  // SQLITE_ROW, SQLITE_DONE, or an error, which Database::failure() then has words for
   void reset();
 
   std::int64_t number(int column) const;
