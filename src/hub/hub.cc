@@ -100,7 +100,8 @@ Hub::Hub(Scheduler& scheduler, Random& random, HubOptions options)
       admission_(scheduler, random, objects_, std::move(options_.connect),
                  std::move(options_.locate)),
       watches_(scheduler, options_.watches),
-      collector_(scheduler, objects_, kinds_, registry_) {
+      collector_(scheduler, objects_, kinds_, registry_),
+      limits_(scheduler, objects_, kinds_, registry_) {
   for (KindRef& kind : servedBuiltIns()) kinds_.add(std::move(kind));
 }
 
@@ -594,6 +595,7 @@ void Hub::patch(const CallRef& call) {
 void Hub::write(const CallRef& call, Outcome<Draft> draft) {
   if (!draft) return refuse(call, draft.failure());
   call->warnings.insert(call->warnings.end(), draft->warnings.begin(), draft->warnings.end());
+  limits_.complete(*draft);
   Asking asking{.operation = draft->before ? "UPDATE" : "CREATE",
                 .kind = draft->kind,
                 .key = draft->key,
@@ -603,7 +605,9 @@ void Hub::write(const CallRef& call, Outcome<Draft> draft) {
   if (draft->before) asking.old = *registry_.get(*draft->kind, draft->key);
   admit(call, std::move(asking),
         [this, call, draft = *std::move(draft)](json::Value object) mutable {
-          finish(call, registry_.finish(registry_.amended(std::move(draft), std::move(object))));
+          draft = registry_.amended(std::move(draft), std::move(object));
+          if (auto failure = limits_.check(draft)) return refuse(call, *failure);
+          finish(call, registry_.finish(std::move(draft)));
         });
 }
 
@@ -716,6 +720,7 @@ void Hub::removeAll(const CallRef& call) {
 void Hub::told(const Change& change) {
   watches_.told(change);
   collector_.told(change);
+  limits_.told(change);
 }
 
 }  // namespace cadre::hub

@@ -8,6 +8,7 @@
 #include "hub/admission.h"
 #include "hub/collector.h"
 #include "hub/kind.h"
+#include "hub/limits.h"
 #include "hub/objects.h"
 #include "hub/registry.h"
 #include "hub/request.h"
@@ -84,6 +85,7 @@ class Hub {
   Admission admission_;
   Watches watches_;
   Collector collector_;
+  Limits limits_;
 };
 
 }  // namespace cadre::hub

@@ -1,0 +1,268 @@
+#include "hub/limits.h"
+
+#include <algorithm>
+
+#include "base/format.h"
+#include "base/strings.h"
+
+namespace cadre::hub {
+namespace {
+
+constexpr std::string_view kRanges = "limitranges", kQuotas = "resourcequotas";
+
+kube::Quantity quantity(const json::Value& value) {
+  auto parsed = kube::Quantity::fromJson(value);
+  return parsed ? *parsed : kube::Quantity();
+}
+
+void add(Amounts& amounts, const std::string& name, const kube::Quantity& more) {
+  kube::Quantity& place = amounts[name];
+  if (auto sum = place == kube::Quantity() ? Result<kube::Quantity>(more) : place.add(more))
+    place = *sum;
+}
+
+bool isPod(const Kind& kind) { return kind.storage == "pods"; }
+
+// Pods that have ended take nothing.
+bool isOver(const json::Value& pod) {
+  std::string_view phase = pod["status"]["phase"].string();
+  return phase == "Succeeded" || phase == "Failed";
+}
+
+// What the containers of a pod ask for together: those that run at a time.
+Amounts podAmounts(const json::Value& pod, std::string_view which) {
+  Amounts sum, first;
+  for (const json::Value& container : pod["spec"]["containers"].array())
+    for (const auto& [name, value] : container["resources"][which].object())
+      add(sum, name, quantity(value));
+  for (const json::Value& container : pod["spec"]["initContainers"].array())
+    for (const auto& [name, value] : container["resources"][which].object())
+      first[name] = std::max(first[name], quantity(value));
+  for (const auto& [name, value] : first) sum[name] = std::max(sum[name], value);
+  return sum;
+}
+
+std::string text(const Amounts& amounts, const std::vector<std::string>& names) {
+  std::vector<std::string> parts;
+  for (const std::string& name : names) {
+    auto found = amounts.find(name);
+    parts.push_back(format("{}={}", name, found == amounts.end() ? "0" : found->second.text()));
+  }
+  return join(parts, ",");
+}
+
+}  // namespace
+
+Amounts amountsOf(const Kind& kind, const json::Value& object) {
+  Amounts amounts;
+  const kube::Quantity one = *kube::Quantity::parse("1");
+  const kube::Resource& resource = kind.resource;
+  if (isPod(kind) && isOver(object)) return amounts;
+  amounts[format("count/{}{}", resource.plural,
+                 resource.group.empty() ? "" : "." + resource.group)] = one;
+  if (resource.group.empty()) amounts[resource.plural] = one;
+  if (isPod(kind)) {
+    for (const auto& [name, value] : podAmounts(object, "requests")) {
+      amounts["requests." + name] = value;
+      if (name == "cpu" || name == "memory" || name == "ephemeral-storage") amounts[name] = value;
+    }
+    for (const auto& [name, value] : podAmounts(object, "limits"))
+      amounts["limits." + name] = value;
+  } else if (kind.storage == "services") {
+    std::string type = object["spec"]["type"].string();
+    if (type == "LoadBalancer") amounts["services.loadbalancers"] = one;
+    if (type == "NodePort" || type == "LoadBalancer")
+      for (std::size_t i = 0; i < object["spec"]["ports"].array().size(); ++i)
+        add(amounts, "services.nodeports", one);
+  } else if (kind.storage == "persistentvolumeclaims") {
+    amounts["requests.storage"] = quantity(object["spec"]["resources"]["requests"]["storage"]);
+  }
+  return amounts;
+}
+
+void setLimits(const std::vector<json::Value>& ranges, const Kind& kind, json::Value& object) {
+  if (!isPod(kind)) return;
+  for (const json::Value& range : ranges)
+    for (const json::Value& limit : range["spec"]["limits"].array()) {
+      if (limit["type"].string() != "Container") continue;
+      for (std::string_view which : {"containers", "initContainers"}) {
+        if (object["spec"][which].array().empty()) continue;
+        for (json::Value& container : object.make("spec").make(which).makeArray())
+          for (auto [part, from] :
+               {std::pair("limits", "default"), std::pair("requests", "defaultRequest")})
+            for (const auto& [name, value] : limit[from].object())
+              if (container["resources"][part][name].isNull())
+                container.make("resources").make(part).make(name) = value;
+      }
+    }
+}
+
+std::vector<std::string> beyondLimits(const std::vector<json::Value>& ranges, const Kind& kind,
+                                      const json::Value& object) {
+  std::vector<std::string> wrong;
+  auto check = [&](const json::Value& limit, const Amounts& requests, const Amounts& limits) {
+    std::string type = limit["type"].string();
+    for (const auto& [name, least] : limit["min"].object()) {
+      auto there = requests.find(name);
+      if (there == requests.end())
+        wrong.push_back(format("minimum {} usage per {} is {}.  No request is specified", name,
+                               type, quantity(least).text()));
+      else if (there->second < quantity(least))
+        wrong.push_back(format("minimum {} usage per {} is {}, but request is {}", name, type,
+                               quantity(least).text(), there->second.text()));
+    }
+    for (const auto& [name, most] : limit["max"].object()) {
+      auto there = limits.find(name);
+      if (there == limits.end())
+        wrong.push_back(format("maximum {} usage per {} is {}.  No limit is specified", name, type,
+                               quantity(most).text()));
+      else if (there->second > quantity(most))
+        wrong.push_back(format("maximum {} usage per {} is {}, but limit is {}", name, type,
+                               quantity(most).text(), there->second.text()));
+    }
+  };
+  auto amounts = [](const json::Value& list) {
+    Amounts amounts;
+    for (const auto& [name, value] : list.object()) amounts[name] = quantity(value);
+    return amounts;
+  };
+  for (const json::Value& range : ranges)
+    for (const json::Value& limit : range["spec"]["limits"].array()) {
+      std::string type = limit["type"].string();
+      if (isPod(kind) && type == "Container")
+        for (std::string_view which : {"initContainers", "containers"})
+          for (const json::Value& container : object["spec"][which].array())
+            check(limit, amounts(container["resources"]["requests"]),
+                  amounts(container["resources"]["limits"]));
+      if (isPod(kind) && type == "Pod")
+        check(limit, podAmounts(object, "requests"), podAmounts(object, "limits"));
+      if (kind.storage == "persistentvolumeclaims" && type == "PersistentVolumeClaim") {
+        Amounts storage = amounts(object["spec"]["resources"]["requests"]);
+        check(limit, storage, storage);
+      }
+    }
+  return wrong;
+}
+
+Limits::Limits(Scheduler& scheduler, Objects& objects, const Kinds& kinds, Registry& registry)
+    : scheduler_(scheduler), objects_(objects), kinds_(kinds), registry_(registry) {}
+
+std::vector<json::Value> Limits::inNamespace(std::string_view resource,
+                                             const std::string& ns) const {
+  std::vector<json::Value> found;
+  const Objects::Collection& all = objects_.all(resource);
+  for (auto at = all.lower_bound({ns, ""}); at != all.end() && at->first.ns == ns; ++at)
+    found.push_back(at->second->value());
+  return found;
+}
+
+void Limits::complete(Draft& draft) const {
+  if (draft.before || !isPod(*draft.kind)) return;
+  auto ranges = inNamespace(kRanges, draft.key.ns);
+  if (!ranges.empty()) setLimits(ranges, *draft.kind, draft.object);
+}
+
+std::optional<Failure> Limits::check(const Draft& draft) const {
+  const Kind& kind = *draft.kind;
+  if (!kind.resource.namespaced || !draft.writing.subresource.empty()) return std::nullopt;
+  if (!draft.before) {
+    auto wrong = beyondLimits(inNamespace(kRanges, draft.key.ns), kind, draft.object);
+    if (!wrong.empty())
+      return forbidden(kind.resource, draft.key.name,
+                       wrong.size() == 1 ? wrong[0] : "[" + join(wrong, ", ") + "]");
+  }
+  auto quotas = inNamespace(kQuotas, draft.key.ns);
+  if (quotas.empty()) return std::nullopt;
+  Amounts wanted = amountsOf(kind, draft.object);
+  Amounts had = draft.before ? amountsOf(kind, draft.before->value()) : Amounts();
+  for (const json::Value& quota : quotas) {
+    if (!quota["spec"]["scopes"].array().empty() || !quota["spec"]["scopeSelector"].isNull())
+      continue;
+    Amounts hard;
+    std::vector<std::string> missing, beyond;
+    for (const auto& [name, value] : quota["spec"]["hard"].object()) {
+      hard[name] = quantity(value);
+      bool compute = name == "cpu" || name == "memory" || name.starts_with("requests.") ||
+                     name.starts_with("limits.");
+      if (isPod(kind) && compute && name != "requests.storage" && !draft.before &&
+          !wanted.contains(name))
+        missing.push_back(name);
+    }
+    if (!missing.empty())
+      return forbidden(
+          kind.resource, draft.key.name,
+          format("failed quota: {}: must specify {} for: {}", kube::name(quota), join(missing, ","),
+                 draft.object["spec"]["containers"].at(0)["name"].string()));
+    Amounts used = usedIn(draft.key.ns, hard);
+    for (const auto& [name, most] : hard) {
+      auto asks = wanted.find(name);
+      if (asks == wanted.end()) continue;
+      kube::Quantity before = had.contains(name) ? had.at(name) : kube::Quantity();
+      if (asks->second <= before) continue;  // it takes no more than it had
+      auto sum = used[name].add(asks->second);
+      auto limit = most.add(before);
+      if (sum && limit && *sum > *limit) beyond.push_back(name);
+    }
+    if (!beyond.empty())
+      return forbidden(
+          kind.resource, draft.key.name,
+          format("exceeded quota: {}, requested: {}, used: {}, limited: {}", kube::name(quota),
+                 text(wanted, beyond), text(used, beyond), text(hard, beyond)));
+  }
+  return std::nullopt;
+}
+
+// Counted anew each time: so it is never off.
+Amounts Limits::usedIn(const std::string& ns, const Amounts& counted) const {
+  Amounts used;
+  for (const auto& [name, most] : counted) used[name];
+  for (const Kinds::Group& group : kinds_.groups())
+    for (const Kinds::Version& version : group.versions)
+      for (const auto& [plural, kind] : version.kinds) {
+        if (kind->stored_version != kind->resource.version) continue;
+        bool counts = std::ranges::any_of(counted, [&](const auto& one) {
+          return one.first == plural || one.first.starts_with("count/" + plural) ||
+                 (isPod(*kind)) || (plural == "services" && one.first.starts_with("services.")) ||
+                 (plural == "persistentvolumeclaims" && one.first == "requests.storage");
+        });
+        if (!counts) continue;
+        for (const json::Value& object : inNamespace(kind->storage, ns))
+          for (const auto& [name, amount] : amountsOf(*kind, object))
+            if (used.contains(name)) add(used, name, amount);
+      }
+  return used;
+}
+
+void Limits::told(const Change& change) {
+  const State& state = change.after ? change.after : change.before;
+  const std::string& ns = state->key.ns;
+  const Objects::Collection& quotas = objects_.all(kQuotas);
+  auto first = quotas.lower_bound({ns, ""});
+  if (ns.empty() || first == quotas.end() || first->first.ns != ns) return;
+  if (!outdated_.insert(ns).second || outdated_.size() > 1) return;
+  writing_ = scheduler_.after(0s, [this] { writeDown(); });
+}
+
+void Limits::writeDown() {
+  KindRef kind = kinds_.stored(kQuotas);
+  for (const std::string& ns : std::exchange(outdated_, {}))
+    for (json::Value& quota : inNamespace(kQuotas, ns)) {
+      Amounts hard;
+      for (const auto& [name, value] : quota["spec"]["hard"].object()) hard[name] = quantity(value);
+      json::Object used;
+      for (const auto& [name, amount] : usedIn(ns, hard)) used.set(name, amount.text());
+      if (quota["status"]["used"] == json::Value(used) &&
+          quota["status"]["hard"] == quota["spec"]["hard"])
+        continue;
+      json::Value changed = quota;
+      changed.make("status").make("hard") = quota["spec"]["hard"];
+      changed.make("status").make("used") = std::move(used);
+      changed.make("apiVersion") = kind->resource.apiVersion();
+      changed.make("kind") = kind->resource.kind;
+      auto draft = registry_.update(kind, kube::ObjectKey::of(quota), std::move(changed),
+                                    {.manager = "cadre-hub", .subresource = "status"});
+      if (draft) (void)static_cast<bool>(registry_.finish(*std::move(draft)));
+    }
+}
+
+}  // namespace cadre::hub

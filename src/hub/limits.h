@@ -1,0 +1,52 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "hub/registry.h"
+#include "kube/quantity.h"
+
+namespace cadre::hub {
+
+// What a namespace lets its objects have: LimitRanges for each of them, ResourceQuotas for all
+// together. Of quotas, scopes are not looked at: one with scopes limits nothing, and says so.
+
+using Amounts = std::map<std::string, kube::Quantity>;  // "requests.cpu", "count/secrets"
+
+// What an object takes of what quotas count.
+Amounts amountsOf(const Kind& kind, const json::Value& object);
+
+// Containers without requests and limits get those of the LimitRanges. Then why the object is
+// refused, if it is.
+void setLimits(const std::vector<json::Value>& ranges, const Kind& kind, json::Value& object);
+std::vector<std::string> beyondLimits(const std::vector<json::Value>& ranges, const Kind& kind,
+                                      const json::Value& object);
+
+class Limits {
+ public:
+  Limits(Scheduler& scheduler, Objects& objects, const Kinds& kinds, Registry& registry);
+
+  // Before a write: sets what is missing, and says why it may not be.
+  void complete(Draft& draft) const;
+  std::optional<Failure> check(const Draft& draft) const;
+
+  // After one: what is used is written down.
+  void told(const Change& change);
+
+ private:
+  std::vector<json::Value> inNamespace(std::string_view resource, const std::string& ns) const;
+  Amounts usedIn(const std::string& ns, const Amounts& counted) const;
+  void writeDown();
+
+  Scheduler& scheduler_;
+  Objects& objects_;
+  const Kinds& kinds_;
+  Registry& registry_;
+  std::set<std::string> outdated_;  // namespaces
+  Pending writing_;
+};
+
+}  // namespace cadre::hub
