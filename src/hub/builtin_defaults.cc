@@ -1,0 +1,675 @@
+#include "hub/builtin_defaults.h"
+
+#include <limits>
+#include <map>
+
+#include "base/format.h"
+#include "base/strings.h"
+#include "kube/quantity.h"
+
+namespace cadre::hub {
+
+namespace {
+
+using json::Value;
+using kube::Field;
+using kube::Form;
+using kube::Type;
+
+// A field that has a value where none is given.
+struct Row {
+  std::string_view type;  // as kube::Type names it
+  std::string_view field;
+  Value value;
+};
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> kRows = {
+      // pods
+      {"core/v1 PodSpec", "dnsPolicy", "ClusterFirst"},
+      {"core/v1 PodSpec", "restartPolicy", "Always"},
+      {"core/v1 PodSpec", "schedulerName", "default-scheduler"},
+      {"core/v1 PodSpec", "securityContext", json::Object{}},
+      {"core/v1 PodSpec", "terminationGracePeriodSeconds", 30},
+      {"core/v1 Container", "terminationMessagePath", "/dev/termination-log"},
+      {"core/v1 Container", "terminationMessagePolicy", "File"},
+      {"core/v1 EphemeralContainerCommon", "terminationMessagePath", "/dev/termination-log"},
+      {"core/v1 EphemeralContainerCommon", "terminationMessagePolicy", "File"},
+      {"core/v1 ContainerPort", "protocol", "TCP"},
+      {"core/v1 Probe", "timeoutSeconds", 1},
+      {"core/v1 Probe", "periodSeconds", 10},
+      {"core/v1 Probe", "successThreshold", 1},
+      {"core/v1 Probe", "failureThreshold", 3},
+      {"core/v1 HTTPGetAction", "path", "/"},
+      {"core/v1 HTTPGetAction", "scheme", "HTTP"},
+      {"core/v1 GRPCAction", "service", ""},
+      {"core/v1 ObjectFieldSelector", "apiVersion", "v1"},
+      {"core/v1 FileKeySelector", "optional", false},
+      // volumes
+      {"core/v1 SecretVolumeSource", "defaultMode", 0644},
+      {"core/v1 ConfigMapVolumeSource", "defaultMode", 0644},
+      {"core/v1 DownwardAPIVolumeSource", "defaultMode", 0644},
+      {"core/v1 ProjectedVolumeSource", "defaultMode", 0644},
+      {"core/v1 ServiceAccountTokenProjection", "expirationSeconds", 3600},
+      {"core/v1 HostPathVolumeSource", "type", ""},
+      {"core/v1 ISCSIVolumeSource", "iscsiInterface", "default"},
+      {"core/v1 ISCSIPersistentVolumeSource", "iscsiInterface", "default"},
+      {"core/v1 RBDVolumeSource", "pool", "rbd"},
+      {"core/v1 RBDVolumeSource", "user", "admin"},
+      {"core/v1 RBDVolumeSource", "keyring", "/etc/ceph/keyring"},
+      {"core/v1 RBDPersistentVolumeSource", "pool", "rbd"},
+      {"core/v1 RBDPersistentVolumeSource", "user", "admin"},
+      {"core/v1 RBDPersistentVolumeSource", "keyring", "/etc/ceph/keyring"},
+      {"core/v1 AzureDiskVolumeSource", "cachingMode", "ReadWrite"},
+      {"core/v1 AzureDiskVolumeSource", "kind", "Shared"},
+      {"core/v1 AzureDiskVolumeSource", "fsType", "ext4"},
+      {"core/v1 AzureDiskVolumeSource", "readOnly", false},
+      {"core/v1 ScaleIOVolumeSource", "storageMode", "ThinProvisioned"},
+      {"core/v1 ScaleIOVolumeSource", "fsType", "xfs"},
+      {"core/v1 ScaleIOPersistentVolumeSource", "storageMode", "ThinProvisioned"},
+      {"core/v1 ScaleIOPersistentVolumeSource", "fsType", "xfs"},
+      {"core/v1 PersistentVolumeClaimSpec", "volumeMode", "Filesystem"},
+      {"core/v1 PersistentVolumeClaimStatus", "phase", "Pending"},
+      {"core/v1 PersistentVolumeSpec", "persistentVolumeReclaimPolicy", "Retain"},
+      {"core/v1 PersistentVolumeSpec", "volumeMode", "Filesystem"},
+      {"core/v1 PersistentVolumeStatus", "phase", "Pending"},
+      {"storage/v1 StorageClass", "reclaimPolicy", "Delete"},
+      {"storage/v1 StorageClass", "volumeBindingMode", "Immediate"},
+      {"storage/v1 CSIDriverSpec", "attachRequired", true},
+      {"storage/v1 CSIDriverSpec", "podInfoOnMount", false},
+      {"storage/v1 CSIDriverSpec", "storageCapacity", false},
+      {"storage/v1 CSIDriverSpec", "fsGroupPolicy", "ReadWriteOnceWithFSType"},
+      {"storage/v1 CSIDriverSpec", "volumeLifecycleModes", json::Array{"Persistent"}},
+      {"storage/v1 CSIDriverSpec", "requiresRepublish", false},
+      {"storage/v1 CSIDriverSpec", "seLinuxMount", false},
+      // the rest of the core group
+      {"core/v1 Secret", "type", "Opaque"},
+      {"core/v1 NamespaceStatus", "phase", "Active"},
+      {"core/v1 EndpointPort", "protocol", "TCP"},
+      {"core/v1 ServiceSpec", "sessionAffinity", "None"},
+      {"core/v1 ServiceSpec", "type", "ClusterIP"},
+      {"core/v1 ServicePort", "protocol", "TCP"},
+      {"core/v1 ReplicationControllerSpec", "replicas", 1},
+      // workloads
+      {"apps/v1 DeploymentSpec", "replicas", 1},
+      {"apps/v1 DeploymentSpec", "revisionHistoryLimit", 10},
+      {"apps/v1 DeploymentSpec", "progressDeadlineSeconds", 600},
+      {"apps/v1 DaemonSetSpec", "revisionHistoryLimit", 10},
+      {"apps/v1 StatefulSetSpec", "podManagementPolicy", "OrderedReady"},
+      {"apps/v1 StatefulSetSpec", "persistentVolumeClaimRetentionPolicy", json::Object{}},
+      {"apps/v1 StatefulSetPersistentVolumeClaimRetentionPolicy", "whenDeleted", "Retain"},
+      {"apps/v1 StatefulSetPersistentVolumeClaimRetentionPolicy", "whenScaled", "Retain"},
+      {"apps/v1 StatefulSetSpec", "replicas", 1},
+      {"apps/v1 StatefulSetSpec", "revisionHistoryLimit", 10},
+      {"apps/v1 ReplicaSetSpec", "replicas", 1},
+      {"batch/v1 CronJobSpec", "concurrencyPolicy", "Allow"},
+      {"batch/v1 CronJobSpec", "suspend", false},
+      {"batch/v1 CronJobSpec", "successfulJobsHistoryLimit", 3},
+      {"batch/v1 CronJobSpec", "failedJobsHistoryLimit", 1},
+      {"batch/v1 PodFailurePolicyOnPodConditionsPattern", "status", "True"},
+      // networking and endpoints
+      {"networking/v1 NetworkPolicyPort", "protocol", "TCP"},
+      {"networking/v1 IngressClassParametersReference", "scope", "Cluster"},
+      {"discovery/v1 EndpointPort", "name", ""},
+      {"discovery/v1 EndpointPort", "protocol", "TCP"},
+      // autoscaling, permissions, the API's own
+      {"autoscaling/v1 HorizontalPodAutoscalerSpec", "minReplicas", 1},
+      {"autoscaling/v2 HorizontalPodAutoscalerSpec", "minReplicas", 1},
+      {"rbac/v1 RoleRef", "apiGroup", "rbac.authorization.k8s.io"},
+      {"scheduling/v1 PriorityClass", "preemptionPolicy", "PreemptLowerPriority"},
+      {"admissionregistration/v1 ValidatingWebhook", "failurePolicy", "Fail"},
+      {"admissionregistration/v1 ValidatingWebhook", "matchPolicy", "Equivalent"},
+      {"admissionregistration/v1 ValidatingWebhook", "namespaceSelector", json::Object{}},
+      {"admissionregistration/v1 ValidatingWebhook", "objectSelector", json::Object{}},
+      {"admissionregistration/v1 ValidatingWebhook", "timeoutSeconds", 10},
+      {"admissionregistration/v1 MutatingWebhook", "failurePolicy", "Fail"},
+      {"admissionregistration/v1 MutatingWebhook", "matchPolicy", "Equivalent"},
+      {"admissionregistration/v1 MutatingWebhook", "namespaceSelector", json::Object{}},
+      {"admissionregistration/v1 MutatingWebhook", "objectSelector", json::Object{}},
+      {"admissionregistration/v1 MutatingWebhook", "timeoutSeconds", 10},
+      {"admissionregistration/v1 MutatingWebhook", "reinvocationPolicy", "Never"},
+      {"admissionregistration/v1 Rule", "scope", "*"},
+      {"admissionregistration/v1 ServiceReference", "port", 443},
+      {"apiextensions/v1 CustomResourceDefinitionSpec", "conversion",
+       json::Object{{"strategy", "None"}}},
+      {"apiextensions/v1 ServiceReference", "port", 443},
+  };
+  return kRows;
+}
+
+// --- what depends on other fields
+
+bool isEmpty(const Value& value) {
+  return value.isNull() || (value.isString() && value.string().empty()) ||
+         (value.isArray() && value.array().empty()) ||
+         (value.isObject() && value.object().empty()) ||
+         (value.isNumber() && value.number() == 0) || (value.isBool() && !value.boolean());
+}
+
+void setIfMissing(Value& object, std::string_view name, Value value) {
+  if (object[name].isNull()) object.make(name) = std::move(value);
+}
+void setIfEmpty(Value& object, std::string_view name, Value value) {
+  if (isEmpty(object[name])) object.make(name) = std::move(value);
+}
+
+// The tag of an image's name: "latest" where there is neither a tag nor a digest, and nothing where
+// it is no image's name at all.
+std::string_view imageTag(std::string_view image) {
+  auto at = image.find('@');
+  bool digest = at != std::string_view::npos;
+  image = image.substr(0, at);
+  auto slash = image.rfind('/');
+  auto colon = image.find(':', slash == std::string_view::npos ? 0 : slash);
+  std::string_view repository = image.substr(0, colon);
+  // A host before the first slash may have capital letters; the rest may not.
+  auto first = repository.find('/');
+  std::string_view host = repository.substr(0, first == std::string_view::npos ? 0 : first);
+  bool has_host = host.find_first_of(".:") != std::string_view::npos || host == "localhost";
+  std::string_view rest = has_host ? repository.substr(first + 1) : repository;
+  if (rest.empty() ||
+      rest.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789._-/") != std::string_view::npos)
+    return {};
+  if (colon != std::string_view::npos) return image.substr(colon + 1);
+  return digest ? "" : "latest";
+}
+
+std::string_view pullPolicy(const Value& image) {
+  return imageTag(image.string()) == "latest" ? "Always" : "IfNotPresent";
+}
+
+void defaultContainer(Value& container) {
+  setIfEmpty(container, "imagePullPolicy", pullPolicy(container["image"]));
+}
+
+void defaultVolume(Value& volume) {
+  bool bare = true;
+  for (const auto& [name, value] : volume.object()) bare = bare && name == "name";
+  if (bare) volume.make("emptyDir") = json::Object{};
+  if (volume["image"].isObject() && volume["image"]["pullPolicy"].string().empty())
+    volume.make("image").make("pullPolicy") = pullPolicy(volume["image"]["reference"]);
+}
+
+// Two names for one field; the newer one is meant where they differ.
+void defaultPodSpec(Value& spec) {
+  setIfEmpty(spec, "serviceAccountName", spec["serviceAccount"]);
+  if (isEmpty(spec["serviceAccountName"]))
+    spec.makeObject().erase("serviceAccountName");
+  else
+    spec.make("serviceAccount") = spec["serviceAccountName"];
+}
+
+// Of Pods alone, not of templates.
+void defaultPod(Value& pod) {
+  Value& spec = pod.make("spec");
+  bool host_network = spec["hostNetwork"].boolean();
+  for (std::string_view list : {"containers", "initContainers"}) {
+    if (!spec[list].isArray()) continue;
+    for (Value& container : spec.make(list).makeArray()) {
+      const Value limits = container["resources"]["limits"];
+      for (const auto& [name, amount] : limits.object())
+        setIfMissing(container.make("resources").make("requests"), name, amount);
+      if (!host_network || !container["ports"].isArray()) continue;
+      for (Value& port : container.make("ports").makeArray())
+        setIfEmpty(port, "hostPort", port["containerPort"]);
+    }
+  }
+  setIfMissing(spec, "enableServiceLinks", true);
+  if (spec["terminationGracePeriodSeconds"].integer() < 0)
+    spec.make("terminationGracePeriodSeconds") = 1;
+  const Value limits = spec["resources"]["limits"];
+  if (limits.object().empty()) return;
+  // What the containers ask for together, then what the pod may use.
+  std::map<std::string, kube::Quantity> asked;
+  for (const Value& container : spec["containers"].array())
+    for (const auto& [name, amount] : container["resources"]["requests"].object())
+      if (name == "cpu" || name == "memory") {
+        auto one = kube::Quantity::fromJson(amount);
+        if (!one) continue;
+        auto [at, fresh] = asked.emplace(name, *one);
+        if (auto sum = at->second.add(*one); !fresh && sum) at->second = *sum;
+      }
+  Value& requests = spec.make("resources").make("requests");
+  for (const auto& [name, amount] : asked) setIfMissing(requests, name, amount.text());
+  for (const auto& [name, amount] : limits.object()) setIfMissing(requests, name, amount);
+}
+
+void defaultService(Value& service) {
+  Value& spec = service.make("spec");
+  const std::string type = spec["type"].string();
+  if (spec["sessionAffinity"].string() == "None") {
+    spec.makeObject().erase("sessionAffinityConfig");
+  } else if (spec["sessionAffinity"].string() == "ClientIP" &&
+             spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"].isNull()) {
+    spec.make("sessionAffinityConfig") =
+        json::Object{{"clientIP", json::Object{{"timeoutSeconds", 10800}}}};
+  }
+  if (spec["ports"].isArray())
+    for (Value& port : spec.make("ports").makeArray())
+      setIfEmpty(port, "targetPort", port["port"]);
+  bool reached = type == "NodePort" || type == "LoadBalancer" ||
+                 (type == "ClusterIP" && !spec["externalIPs"].array().empty());
+  if (reached) setIfEmpty(spec, "externalTrafficPolicy", "Cluster");
+  if (type == "NodePort" || type == "LoadBalancer" || type == "ClusterIP")
+    setIfMissing(spec, "internalTrafficPolicy", "Cluster");
+  if (type != "LoadBalancer") return;
+  setIfMissing(spec, "allocateLoadBalancerNodePorts", true);
+  if (service["status"]["loadBalancer"]["ingress"].isArray())
+    for (Value& one : service.make("status").make("loadBalancer").make("ingress").makeArray())
+      if (!one["ip"].string().empty()) setIfMissing(one, "ipMode", "VIP");
+}
+
+void defaultSecret(Value& secret) {
+  const Value texts = secret["stringData"];
+  for (const auto& [key, text] : texts.object())
+    secret.make("data").make(key) = base64Encode(text.string());
+  secret.makeObject().erase("stringData");
+}
+
+void defaultNamespace(Value& object) {
+  const Value& name = object["metadata"]["name"];
+  if (!name.string().empty())
+    object.make("metadata").make("labels").make("kubernetes.io/metadata.name") = Value(name);
+}
+
+void defaultNodeStatus(Value& status) {
+  if (!status["capacity"].isNull()) setIfMissing(status, "allocatable", status["capacity"]);
+}
+
+void defaultLimitRangeItem(Value& item) {
+  if (item["type"].string() != "Container") return;
+  auto copy = [&](std::string_view from, std::string_view to) {
+    const Value source = item[from];
+    for (const auto& [name, amount] : source.object()) setIfMissing(item.make(to), name, amount);
+  };
+  copy("max", "default");
+  copy("default", "defaultRequest");
+  copy("min", "defaultRequest");
+}
+
+// Old kinds take their labels from the template, and a selector if there is none.
+void defaultLabels(Value& object) {
+  const Value labels = object["spec"]["template"]["metadata"]["labels"];
+  if (!labels.object().empty()) setIfEmpty(object.make("metadata"), "labels", labels);
+}
+void defaultReplicationController(Value& object) {
+  const Value labels = object["spec"]["template"]["metadata"]["labels"];
+  if (!labels.object().empty()) setIfEmpty(object.make("spec"), "selector", labels);
+  defaultLabels(object);
+}
+
+void defaultDeployment(Value& spec) {
+  Value& strategy = spec.make("strategy");
+  setIfEmpty(strategy, "type", "RollingUpdate");
+  if (strategy["type"].string() != "RollingUpdate") return;
+  Value& rolling = strategy.make("rollingUpdate");
+  setIfMissing(rolling, "maxUnavailable", "25%");
+  setIfMissing(rolling, "maxSurge", "25%");
+}
+
+void defaultDaemonSet(Value& spec) {
+  Value& strategy = spec.make("updateStrategy");
+  setIfEmpty(strategy, "type", "RollingUpdate");
+  if (strategy["type"].string() != "RollingUpdate") return;
+  Value& rolling = strategy.make("rollingUpdate");
+  setIfMissing(rolling, "maxUnavailable", 1);
+  setIfMissing(rolling, "maxSurge", 0);
+}
+
+void defaultStatefulSet(Value& spec) {
+  Value& strategy = spec.make("updateStrategy");
+  if (strategy["type"].string().empty()) {
+    strategy.make("type") = "RollingUpdate";
+    setIfMissing(strategy, "rollingUpdate", json::Object{});
+  }
+  if (strategy["type"].string() == "RollingUpdate" && strategy["rollingUpdate"].isObject())
+    setIfMissing(strategy.make("rollingUpdate"), "partition", 0);
+  if (!spec["volumeClaimTemplates"].isArray()) return;
+  for (Value& claim : spec.make("volumeClaimTemplates").makeArray()) {
+    claim.make("apiVersion") = "v1";
+    claim.make("kind") = "PersistentVolumeClaim";
+  }
+}
+
+void defaultJob(Value& job) {
+  Value& spec = job.make("spec");
+  if (spec["completions"].isNull() && spec["parallelism"].isNull()) spec.make("completions") = 1;
+  setIfMissing(spec, "parallelism", 1);
+  setIfMissing(spec, "backoffLimit",
+               spec["backoffLimitPerIndex"].isNull() ? 6
+                                                     : std::numeric_limits<std::int32_t>::max());
+  setIfMissing(spec, "completionMode", "NonIndexed");
+  setIfMissing(spec, "suspend", false);
+  setIfMissing(spec, "manualSelector", false);
+  setIfMissing(spec, "podReplacementPolicy",
+               spec["podFailurePolicy"].isNull() ? "TerminatingOrFailed" : "Failed");
+  defaultLabels(job);
+}
+
+void defaultNetworkPolicy(Value& spec) {
+  if (!spec["policyTypes"].array().empty()) return;
+  json::Array types = {"Ingress"};
+  if (!spec["egress"].array().empty()) types.emplace_back("Egress");
+  spec.make("policyTypes") = std::move(types);
+}
+
+json::Object scalingPolicy(std::string_view type, int value) {
+  return {{"type", type}, {"value", value}, {"periodSeconds", 15}};
+}
+
+void defaultAutoscaler(Value& spec) {
+  setIfEmpty(spec, "metrics",
+             json::Array{json::Object{
+                 {"type", "Resource"},
+                 {"resource",
+                  json::Object{{"name", "cpu"},
+                               {"target", json::Object{{"type", "Utilization"},
+                                                       {"averageUtilization", 80}}}}}}});
+  if (!spec["behavior"].isObject()) return;
+  Value& up = spec.make("behavior").make("scaleUp");
+  setIfMissing(up, "stabilizationWindowSeconds", 0);
+  setIfMissing(up, "selectPolicy", "Max");
+  setIfMissing(up, "policies",
+               json::Array{scalingPolicy("Pods", 4), scalingPolicy("Percent", 100)});
+  Value& down = spec.make("behavior").make("scaleDown");
+  setIfMissing(down, "selectPolicy", "Max");
+  setIfMissing(down, "policies", json::Array{scalingPolicy("Percent", 100)});
+}
+
+void defaultSubject(Value& subject) {
+  const std::string& kind = subject["kind"].string();
+  if (kind == "User" || kind == "Group")
+    setIfEmpty(subject, "apiGroup", "rbac.authorization.k8s.io");
+}
+
+void defaultCustomResourceDefinition(Value& spec) {
+  Value& names = spec.make("names");
+  const std::string kind = names["kind"].string();
+  if (kind.empty()) return;
+  setIfEmpty(names, "singular", lower(kind));
+  setIfEmpty(names, "listKind", kind + "List");
+}
+
+struct Function {
+  std::string_view type;
+  void (*apply)(Value& value);
+};
+
+// Before the rows of what is inside, after those of the type itself.
+constexpr Function kFunctions[] = {
+    {"core/v1 Container", defaultContainer},
+    {"core/v1 EphemeralContainerCommon", defaultContainer},
+    {"core/v1 Volume", defaultVolume},
+    {"core/v1 PodSpec", defaultPodSpec},
+    {"core/v1 Pod", defaultPod},
+    {"core/v1 Service", defaultService},
+    {"core/v1 Secret", defaultSecret},
+    {"core/v1 Namespace", defaultNamespace},
+    {"core/v1 NodeStatus", defaultNodeStatus},
+    {"core/v1 LimitRangeItem", defaultLimitRangeItem},
+    {"core/v1 ReplicationController", defaultReplicationController},
+    {"apps/v1 DeploymentSpec", defaultDeployment},
+    {"apps/v1 DaemonSetSpec", defaultDaemonSet},
+    {"apps/v1 StatefulSetSpec", defaultStatefulSet},
+    {"batch/v1 Job", defaultJob},
+    {"networking/v1 NetworkPolicySpec", defaultNetworkPolicy},
+    {"autoscaling/v2 HorizontalPodAutoscalerSpec", defaultAutoscaler},
+    {"rbac/v1 Subject", defaultSubject},
+    {"apiextensions/v1 CustomResourceDefinitionSpec", defaultCustomResourceDefinition},
+};
+
+// What is to be done with values of a type: found once, for there are hundreds of types.
+struct Plan {
+  std::vector<const Row*> rows;
+  void (*apply)(Value& value) = nullptr;
+};
+
+const Plan* planOf(std::string_view type) {
+  static const std::map<std::string_view, Plan> kPlans = [] {
+    std::map<std::string_view, Plan> plans;
+    for (const Row& row : rows()) plans[row.type].rows.push_back(&row);
+    for (const Function& function : kFunctions) plans[function.type].apply = function.apply;
+    return plans;
+  }();
+  auto found = kPlans.find(type);
+  return found == kPlans.end() ? nullptr : &found->second;
+}
+
+// Amounts of resources are counted in thousandths; what is finer is rounded up.
+void roundUp(Value& list) {
+  for (auto& [name, amount] : list.makeObject()) {
+    auto quantity = kube::Quantity::fromJson(amount);
+    if (!quantity) continue;
+    auto rounded = kube::Quantity::parse(format("{}m", quantity->milliValue()));
+    if (rounded && *rounded != *quantity) amount = rounded->text();
+  }
+}
+
+void walk(Type type, Value& value);
+
+void walkStruct(Type type, Value& value) {
+  if (const Plan* plan = planOf(type.name())) {
+    for (const Row* row : plan->rows) {
+      auto field = type.field(row->field);
+      if (field && field->isPointer())
+        setIfMissing(value, row->field, row->value);
+      else
+        setIfEmpty(value, row->field, row->value);
+    }
+    if (plan->apply) plan->apply(value);
+  }
+  for (std::size_t i = 0; i < type.fieldCount(); ++i) {
+    Field field = type.fieldAt(i);
+    if (field.isInline()) {
+      walkStruct(field.type(), value);
+      continue;
+    }
+    Form form = field.type().form();
+    if (form != Form::Struct && form != Form::List && form != Form::Map) continue;
+    Value* member = value.makeObject().find(field.name());
+    if (!member || member->isNull()) continue;
+    if (field.goName() == "v1.ResourceList") roundUp(*member);
+    walk(field.type(), *member);
+  }
+}
+
+void walk(Type type, Value& value) {
+  if (type.form() == Form::Struct && value.isObject()) walkStruct(type, value);
+  if (type.form() == Form::List && value.isArray() && type.element().form() == Form::Struct)
+    for (Value& element : value.makeArray()) walk(type.element(), element);
+  if (type.form() == Form::Map && value.isObject() && type.element().form() == Form::Struct)
+    for (auto& [key, member] : value.makeObject()) walk(type.element(), member);
+}
+
+// --- on create and update
+
+// Of a cluster with IPv4 alone, which the hub's is.
+void setIpFamilies(Value& spec) {
+  const std::string& type = spec["type"].string();
+  if (type == "ExternalName") return;
+  const std::string ip = spec["clusterIP"].string();
+  if (!ip.empty() && spec["clusterIPs"].array().empty()) spec.make("clusterIPs") = json::Array{ip};
+  if (ip.empty() && !spec["clusterIPs"].array().empty())
+    spec.make("clusterIP") = Value(spec["clusterIPs"].at(0));
+  // Without a selector somebody else makes the endpoints, of whatever family.
+  bool free = spec["clusterIP"].string() == "None" && spec["selector"].object().empty();
+  setIfMissing(spec, "ipFamilyPolicy", free ? "RequireDualStack" : "SingleStack");
+  setIfEmpty(spec, "ipFamilies", free ? json::Array{"IPv4", "IPv6"} : json::Array{"IPv4"});
+}
+
+constexpr std::string_view kTemplateGeneration = "deprecated.daemonset.template.generation";
+
+void setJobSelector(Value& job) {
+  Value& spec = job.make("spec");
+  if (spec["manualSelector"].boolean()) return;
+  const std::string uid = job["metadata"]["uid"].string();
+  const std::string name = job["metadata"]["name"].string();
+  const json::Object added = {{"controller-uid", uid},
+                              {"job-name", name},
+                              {"batch.kubernetes.io/controller-uid", uid},
+                              {"batch.kubernetes.io/job-name", name}};
+  for (const auto& [key, value] : added)
+    spec.make("template").make("metadata").make("labels").make(key) = value;
+  Value& labels = spec.make("selector").make("matchLabels");
+  setIfMissing(labels, "batch.kubernetes.io/controller-uid", uid);
+}
+
+// Data sources have two names as well, but not for objects of other namespaces.
+void mirrorDataSource(Value& spec) {
+  const Value source = spec["dataSource"], reference = spec["dataSourceRef"];
+  if (source.isObject() && reference.isNull()) spec.make("dataSourceRef") = source;
+  if (source.isNull() && reference.isObject() && reference["namespace"].string().empty())
+    spec.make("dataSource") = reference;
+}
+
+void emptyStatus(const BuiltIn& kind, Value& object) {
+  if (kind.hasStatus() && !kind.status_on_create) object.makeObject().erase("status");
+}
+
+bool sameBut(const Value& a, const Value& b, std::initializer_list<std::string_view> passed_over) {
+  json::Object left = a.object(), right = b.object();
+  for (std::string_view name : passed_over) {
+    left.erase(name);
+    right.erase(name);
+  }
+  return left == right;
+}
+
+bool counts(Generation generation, const Value& object, const Value& old) {
+  const Value &meta = object["metadata"], &old_meta = old["metadata"];
+  switch (generation) {
+    case Generation::Never:
+    case Generation::First:
+      return false;
+    case Generation::Spec:
+      return object["spec"] != old["spec"];
+    case Generation::SpecOrAnnotations:
+      return object["spec"] != old["spec"] || meta["annotations"] != old_meta["annotations"];
+    case Generation::AllButMetadata:
+      return !sameBut(object, old, {"metadata", "status"});
+    case Generation::AllButMetadataOrLabels:
+      return !sameBut(object, old, {"metadata", "status"}) || meta["labels"] != old_meta["labels"];
+  }
+  return false;
+}
+
+void keep(Value& object, const Value& old, std::string_view name) {
+  if (old[name].isNull())
+    object.makeObject().erase(name);
+  else
+    object.make(name) = old[name];
+}
+
+}  // namespace
+
+void setDefaults(const BuiltIn& kind, Value& object) { walk(kind.type(), object); }
+
+std::string_view qualityOfService(const Value& pod) {
+  using Amounts = std::map<std::string, kube::Quantity>;
+  Amounts requests, limits;
+  auto add = [](Amounts& to, const Value& list) {
+    std::size_t found = 0;
+    for (const auto& [name, amount] : list.object()) {
+      auto one = kube::Quantity::fromJson(amount);
+      if ((name != "cpu" && name != "memory") || !one || *one <= kube::Quantity()) continue;
+      ++found;
+      auto [at, fresh] = to.emplace(name, *one);
+      if (auto sum = at->second.add(*one); !fresh && sum) at->second = *sum;
+    }
+    return found;
+  };
+  bool guaranteed = true;
+  const Value& spec = pod["spec"];
+  auto look = [&](const Value& resources) {
+    add(requests, resources["requests"]);
+    if (add(limits, resources["limits"]) < 2) guaranteed = false;
+  };
+  if (spec["resources"].isObject()) {
+    look(spec["resources"]);
+  } else {
+    for (std::string_view list : {"containers", "initContainers"})
+      for (const Value& container : spec[list].array()) look(container["resources"]);
+  }
+  if (requests.empty() && limits.empty()) return "BestEffort";
+  return guaranteed && requests == limits ? "Guaranteed" : "Burstable";
+}
+
+void prepareForCreate(const BuiltIn& kind, Value& object) {
+  emptyStatus(kind, object);
+  if (kind.generation == Generation::Never)
+    object.make("metadata").makeObject().erase("generation");
+  else
+    object.make("metadata").make("generation") = 1;
+  if (kind.group == "batch" && kind.kind == "Job") setJobSelector(object);
+  if (kind.kind == "DaemonSet")
+    setIfMissing(object.make("metadata").make("annotations"), kTemplateGeneration, "1");
+  if (kind.kind == "CustomResourceDefinition") {
+    json::Array stored;
+    for (const Value& version : object["spec"]["versions"].array())
+      if (version["storage"].boolean() && stored.empty()) stored.push_back(version["name"]);
+    object.make("status").make("storedVersions") = std::move(stored);
+  }
+  if (!kind.group.empty()) return;
+  if (kind.kind == "Pod") {
+    object.make("status") =
+        json::Object{{"phase", "Pending"}, {"qosClass", qualityOfService(object)}};
+    if (!object["spec"]["schedulingGates"].array().empty())
+      object.make("status").make("conditions") = json::Array{json::Object{
+          {"type", "PodScheduled"},
+          {"status", "False"},
+          {"reason", "SchedulingGated"},
+          {"message", "Scheduling is blocked due to non-empty scheduling gates"}}};
+  } else if (kind.kind == "Namespace") {
+    object.make("status").make("phase") = "Active";
+    json::Array& finalizers = object.make("spec").make("finalizers").makeArray();
+    if (std::ranges::find(finalizers, Value("kubernetes")) == finalizers.end())
+      finalizers.emplace_back("kubernetes");
+  } else if (kind.kind == "PersistentVolume" || kind.kind == "PersistentVolumeClaim") {
+    object.make("status").make("phase") = "Pending";
+    if (kind.kind == "PersistentVolumeClaim") mirrorDataSource(object.make("spec"));
+  } else if (kind.kind == "Service") {
+    setIpFamilies(object.make("spec"));
+  }
+}
+
+void prepareForUpdate(const BuiltIn& kind, Value& object, const Value& old) {
+  if (kind.hasStatus()) keep(object, old, "status");
+  if (kind.kind == "Namespace") keep(object.make("spec"), old["spec"], "finalizers");
+  if (kind.kind == "PersistentVolumeClaim") mirrorDataSource(object.make("spec"));
+  if (kind.kind == "Service" && kind.group.empty()) {
+    // What was allocated stays, unless something else is asked for.
+    Value& spec = object.make("spec");
+    if (spec["type"].string() != "ExternalName" && old["spec"]["type"].string() != "ExternalName")
+      for (std::string_view name : {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"})
+        if (!old["spec"][name].isNull()) setIfEmpty(spec, name, old["spec"][name]);
+    setIpFamilies(spec);
+  }
+  if (kind.kind == "DaemonSet") {
+    auto generation =
+        parseInt(old["metadata"]["annotations"][kTemplateGeneration].string()).value_or(0);
+    if (object["spec"]["template"] != old["spec"]["template"]) ++generation;
+    if (generation > 0)
+      object.make("metadata").make("annotations").make(kTemplateGeneration) =
+          std::to_string(generation);
+  }
+  Value& meta = object.make("metadata");
+  keep(meta, old["metadata"], "generation");
+  if (kind.generation != Generation::Never && counts(kind.generation, object, old))
+    meta.make("generation") = old["metadata"]["generation"].integer() + 1;
+}
+
+void prepareForStatusUpdate(const BuiltIn& kind, Value& object, const Value& old) {
+  Value kept = object["status"];
+  Value meta = object["metadata"];
+  keep(meta, old["metadata"], "generation");
+  if (kind.kind == "Deployment") keep(meta, old["metadata"], "labels");
+  if (kind.kind == "Pod") {
+    keep(meta, old["metadata"], "ownerReferences");
+    setIfEmpty(kept, "qosClass", old["status"]["qosClass"]);
+  }
+  object = old;
+  object.make("metadata") = std::move(meta);
+  object.make("status") = std::move(kept);
+}
+
+}  // namespace cadre::hub

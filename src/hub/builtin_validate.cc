@@ -1,0 +1,207 @@
+#include "hub/builtin_validate.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/format.h"
+#include "base/strings.h"
+#include "hub/builtin_rules.h"
+#include "json/write.h"
+
+namespace cadre::hub {
+
+namespace {
+
+using json::Value;
+
+// What the name of an object may be, and what else is asked of it.
+struct KindRules {
+  std::string_view group;
+  std::string_view kind;
+  ObjectCheck* check = nullptr;
+  Problems (*name)(std::string_view) = subdomainProblems;
+};
+
+// Kinds that are not here have no rules but those for metadata.
+constexpr std::string_view kRbac = "rbac.authorization.k8s.io";
+constexpr std::string_view kAdmission = "admissionregistration.k8s.io";
+constexpr KindRules kRules[] = {
+    {"", "ConfigMap", checkConfigMap},
+    {"", "Secret", checkSecret},
+    {"", "Namespace", checkNamespace, labelProblems},
+    {"", "Node", checkNode},
+    {"", "Service", checkService, dns1035Problems},
+    {"", "Endpoints", checkEndpoints},
+    {"", "Event", checkEvent},
+    {"", "ResourceQuota", checkQuota},
+    {"", "LimitRange", checkLimitRange},
+    {"", "PersistentVolumeClaim", checkClaim},
+    {"", "PersistentVolume", checkVolume},
+    {"", "Pod", checkPod},
+    {"", "PodTemplate", checkPodTemplateKind},
+    {"", "ReplicationController", checkReplicationController},
+    {"apps", "Deployment", checkDeployment},
+    {"apps", "ReplicaSet", checkReplicaSet},
+    {"apps", "StatefulSet", checkStatefulSet, labelProblems},
+    {"apps", "DaemonSet", checkDaemonSet},
+    {"apps", "ControllerRevision", checkControllerRevision},
+    {"batch", "Job", checkJob},
+    {"batch", "CronJob", checkCronJob},
+    {"autoscaling", "HorizontalPodAutoscaler", checkAutoscaler},
+    {"policy", "PodDisruptionBudget", checkBudget},
+    {"networking.k8s.io", "Ingress", checkIngress},
+    {"networking.k8s.io", "IngressClass", checkIngressClass},
+    {"networking.k8s.io", "NetworkPolicy", checkNetworkPolicy},
+    {"discovery.k8s.io", "EndpointSlice", checkEndpointSlice},
+    {"events.k8s.io", "Event", checkNewEvent},
+    {kRbac, "Role", checkRole, pathSegmentProblems},
+    {kRbac, "ClusterRole", checkClusterRole, pathSegmentProblems},
+    {kRbac, "RoleBinding", checkBinding, pathSegmentProblems},
+    {kRbac, "ClusterRoleBinding", checkClusterBinding, pathSegmentProblems},
+    {"storage.k8s.io", "StorageClass", checkStorageClass},
+    {"scheduling.k8s.io", "PriorityClass", checkPriorityClass},
+    {"node.k8s.io", "RuntimeClass", checkRuntimeClass},
+    {"coordination.k8s.io", "Lease", checkLease},
+    {kAdmission, "MutatingWebhookConfiguration", checkWebhooks},
+    {kAdmission, "ValidatingWebhookConfiguration", checkWebhooks},
+    {"apiextensions.k8s.io", "CustomResourceDefinition", checkCustomResourceDefinition},
+};
+
+const KindRules& rulesOf(const BuiltIn& kind) {
+  static constexpr KindRules kNone{};
+  for (const KindRules& rules : kRules)
+    if (rules.kind == kind.kind && rules.group == kind.group) return rules;
+  return kNone;
+}
+
+// --- metadata
+
+void checkOwners(const At& owners) {
+  std::string controller;
+  for (const At& owner : owners.items()) {
+    auto [first, second] = cut(owner["apiVersion"].text(), "/");
+    bool grouped = owner["apiVersion"].text().find('/') != std::string::npos;
+    std::string_view version = grouped ? second : first;
+    bool no_version = version.empty() || version.find('/') != std::string_view::npos;
+    if (no_version)
+      owners["apiVersion"].invalidText(owner["apiVersion"].text(), "version must not be empty");
+    for (std::string_view name : {"kind", "name", "uid"})
+      if (owner[name].isEmpty()) owners[name].invalidText("", "must not be empty");
+    if (!grouped && first == "v1" && owner["kind"].text() == "Event")
+      owners.invalidShown(
+          orderedJson(*owner, {"apiVersion", "kind", "name", "uid", "controller"}),
+          "/v1, Kind=Event is disallowed from being an owner");
+    if (!owner["controller"]->boolean()) continue;
+    std::string called = owner["kind"].text() + "/" + owner["name"].text();
+    if (controller.empty())
+      controller = std::move(called);
+    else
+      owners.invalidShown(
+          orderedJson(*owners, {"apiVersion", "kind", "name", "uid", "controller"}),
+          format("Only one reference can have Controller set to true. Found \"true\" in references "
+                 "for {} and {}",
+                 controller, called));
+  }
+}
+
+void checkFinalizers(const At& finalizers) {
+  bool orphan = false, foreground = false;
+  for (const At& one : finalizers.items()) {
+    for (const std::string& problem : qualifiedProblems(one.text()))
+      finalizers.invalidText(one.text(), problem);
+    orphan = orphan || one.text() == "orphan";
+    foreground = foreground || one.text() == "foregroundDeletion";
+    bool standard = one.text() == "orphan" || one.text() == "foregroundDeletion" ||
+                    one.text() == "kubernetes";
+    if (one.text().find('/') == std::string::npos && !standard)
+      one.invalid("name is neither a standard finalizer name nor is it fully qualified");
+  }
+  if (orphan && foreground)
+    finalizers.invalid("finalizer orphan and foregroundDeletion cannot be both set");
+}
+
+void checkAnnotations(const At& annotations) {
+  constexpr std::size_t kMaxBytes = 256u << 10;
+  std::size_t size = 0;
+  for (const auto& [key, value] : annotations->object()) {
+    // Capital letters before the slash were taken once, and are so still.
+    for (const std::string& problem : qualifiedProblems(lower(key)))
+      annotations.invalidText(key, problem);
+    size += key.size() + value.string().size();
+  }
+  if (size > kMaxBytes)
+    annotations.addFinding({.path = annotations.path(),
+                            .fault = kube::Fault::TooLong,
+                            .message = format("Too long: may not be more than {} bytes", kMaxBytes)});
+}
+
+void checkMetadata(const At& meta, const KindRules& rules, const Value& old) {
+  At name = meta["name"], generate = meta["generateName"];
+  if (!generate.isEmpty()) {
+    // Something comes behind it, so that it may end as a name may not.
+    std::string_view text = generate.text();
+    std::string masked(text);
+    if (masked.ends_with('-')) masked.back() = 'a';
+    generate.all(rules.name(masked));
+  }
+  if (name.isEmpty())
+    name.required("name or generateName is required");
+  else if (old.isNull())
+    name.all(rules.name(name.text()));
+  checkLabels(meta["labels"]);
+  checkAnnotations(meta["annotations"]);
+  checkOwners(meta["ownerReferences"]);
+  checkFinalizers(meta["finalizers"]);
+}
+
+// Nobody may add a finalizer to what is being deleted, and what the server sets stays.
+void checkMetadataUpdate(const At& meta, const Value& old) {
+  for (std::string_view field : {"name", "namespace", "uid", "creationTimestamp"})
+    if (!old[field].isNull() && *meta[field] != old[field])
+      meta[field].invalid("field is immutable");
+  if (old["deletionTimestamp"].isNull()) return;
+  std::vector<std::string> added;
+  const json::Array& before = old["finalizers"].array();
+  for (const Value& one : meta["finalizers"]->array())
+    if (std::ranges::find(before, one) == before.end()) added.push_back(one.string());
+  if (!added.empty())
+    meta["finalizers"].forbidden(
+        format("no new finalizers can be added if the object is being deleted, found new "
+               "finalizers []string{{\"{}\"}}",
+               join(added, "\", \"")));
+}
+
+}  // namespace
+
+std::vector<kube::FieldError> validateBuiltIn(const BuiltIn& kind, const Value& object,
+                                              const Value* old) {
+  Findings findings;
+  At whole(object, "", findings);
+  static const Value kNothing;
+  const Value& before = old ? *old : kNothing;
+  const KindRules& rules = rulesOf(kind);
+  checkMetadata(whole["metadata"], rules, before);
+  if (old) checkMetadataUpdate(whole["metadata"], before["metadata"]);
+  if (rules.check) rules.check(whole, before);
+  return findings;
+}
+
+Error invalidError(const BuiltIn& kind, std::string_view name,
+                   const std::vector<kube::FieldError>& errors) {
+  std::vector<std::string> texts;
+  Error error{.code = Code::InvalidArgument, .reason = "Invalid"};
+  for (const kube::FieldError& one : errors) {
+    // The server says each text once.
+    if (std::string text = one.text(); std::ranges::find(texts, text) == texts.end())
+      texts.push_back(std::move(text));
+    error.details.push_back(one.detail());
+  }
+  std::string called(kind.kind);
+  if (!kind.group.empty()) called += "." + std::string(kind.group);
+  std::string all = texts.size() == 1 ? texts.front() : "[" + join(texts, ", ") + "]";
+  error.message = format("{} \"{}\" is invalid: {}", called, name, all);
+  return error;
+}
+
+}  // namespace cadre::hub

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <vector>
+
+#include "hub/builtin.h"
+#include "json/value.h"
+#include "kube/validate.h"
+
+namespace cadre::hub {
+
+// What is wrong with an object of a built-in kind, as the causes of an API server's 422: the same
+// fields, reasons and words. The object is decodable, typed, with its defaults and prepared; an
+// older state of it, if there is one, too: then what may not change is asked as well.
+//
+// Covered are the rules that people meet. Where the server shows a value in the form of its inner
+// types, this shows JSON. At most kube::kMaxFieldErrors are reported. Pure.
+std::vector<kube::FieldError> validateBuiltIn(const BuiltIn& kind, const json::Value& object,
+                                              const json::Value* old = nullptr);
+
+// The 422 itself: `Deployment.apps "web" is invalid: spec.replicas: ...`, with its causes.
+Error invalidError(const BuiltIn& kind, std::string_view name,
+                   const std::vector<kube::FieldError>& errors);
+
+}  // namespace cadre::hub

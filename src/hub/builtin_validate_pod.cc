@@ -1,0 +1,777 @@
+// The rules for Pods and for templates of Pods.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/format.h"
+#include "base/strings.h"
+#include "hub/builtin_rules.h"
+#include "json/write.h"
+#include "kube/quantity.h"
+
+namespace cadre::hub {
+
+namespace {
+
+using json::Value;
+
+constexpr std::int64_t kMaxId = 2147483647;
+
+// --- handlers and probes
+
+void checkHttpGet(const At& get) {
+  get["path"].given();
+  get["port"].portOrName();
+  get["scheme"].oneOf({"HTTP", "HTTPS"});
+  for (const At& header : get["httpHeaders"].items()) {
+    const std::string& name = header["name"].text();
+    bool good = !name.empty() && name.find_first_not_of("-ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmn"
+                                                        "opqrstuvwxyz0123456789") ==
+                                     std::string::npos;
+    if (!good)
+      get["httpHeaders"].invalidText(
+          name, "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. "
+                "'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')");
+  }
+}
+
+// Exactly one of the ways to ask or to tell a container.
+void checkHandler(const At& handler) {
+  struct Way {
+    std::string_view name;
+    void (*check)(const At&);
+  };
+  static const Way kWays[] = {
+      {"exec", [](const At& exec) { exec["command"].given(); }},
+      {"httpGet", checkHttpGet},
+      {"tcpSocket", [](const At& socket) { socket["port"].portOrName(); }},
+      {"grpc", [](const At& grpc) { grpc["port"].port(); }},
+      {"sleep",
+       [](const At& sleep) {
+         if (sleep["seconds"]->integer() < 0) sleep["seconds"].notNegative();
+       }},
+  };
+  int count = 0;
+  for (const Way& way : kWays) {
+    At one = handler[way.name];
+    if (!one.isThere()) continue;
+    if (++count > 1)
+      one.forbidden("may not specify more than 1 handler type");
+    else
+      way.check(one);
+  }
+  if (count == 0) handler.required("must specify a handler type");
+}
+
+void checkProbe(const At& probe, bool once_is_enough) {
+  if (!probe.isThere()) return;
+  checkHandler(probe);
+  for (std::string_view number : {"initialDelaySeconds", "timeoutSeconds", "periodSeconds",
+                                  "successThreshold", "failureThreshold"})
+    probe[number].notNegative();
+  At grace = probe["terminationGracePeriodSeconds"];
+  if (grace.isThere() && grace->integer() <= 0) grace.invalid("must be greater than 0");
+  if (once_is_enough && probe["successThreshold"]->integer() != 1)
+    probe["successThreshold"].invalid("must be 1");
+}
+
+void checkProbes(const At& container) {
+  checkProbe(container["livenessProbe"], true);
+  checkProbe(container["readinessProbe"], false);
+  checkProbe(container["startupProbe"], true);
+  if (At grace = container["readinessProbe"]["terminationGracePeriodSeconds"]; grace.isThere())
+    grace.invalid("must not be set for readinessProbes");
+  for (std::string_view when : {"postStart", "preStop"})
+    if (At hook = container["lifecycle"][when]; hook.isThere()) checkHandler(hook);
+}
+
+// --- environment
+
+const std::vector<std::string_view> kEnvironmentFields = {
+    "metadata.name",           "metadata.namespace", "metadata.uid",   "spec.nodeName",
+    "spec.serviceAccountName", "status.hostIP",      "status.hostIPs", "status.podIP",
+    "status.podIPs"};
+const std::vector<std::string_view> kVolumeFields = {"metadata.annotations", "metadata.labels",
+                                                     "metadata.name", "metadata.namespace",
+                                                     "metadata.uid"};
+const std::vector<std::string_view> kResourceFields = {
+    "limits.cpu",   "limits.ephemeral-storage",   "limits.memory",
+    "requests.cpu", "requests.ephemeral-storage", "requests.memory"};
+
+void checkFieldRef(const At& ref, const std::vector<std::string_view>& fields) {
+  At path = ref["fieldPath"];
+  if (!ref["apiVersion"].given() || !path.given()) return;
+  auto unconvertible = [&](std::string_view why) {
+    path.invalid(format("error converting fieldPath: {}", why));
+  };
+  const std::string& text = path.text();
+  if (ref["apiVersion"].text() != "v1")
+    return unconvertible(format("unsupported pod version: {}", ref["apiVersion"].text()));
+  for (std::string_view map : {"metadata.annotations['", "metadata.labels['"})
+    if (text.starts_with(map) && text.ends_with("']")) return;
+  bool known = std::ranges::find(kEnvironmentFields, text) != kEnvironmentFields.end() ||
+               std::ranges::find(kVolumeFields, text) != kVolumeFields.end();
+  if (!known) return unconvertible(format("field label not supported: {}", text));
+  path.oneOf(fields);
+}
+
+void checkResourceRef(const At& ref, bool in_volume) {
+  if (in_volume) ref["containerName"].given();
+  At resource = ref["resource"];
+  if (!resource.given()) return;
+  const std::string& name = resource.text();
+  if (name.starts_with("limits.hugepages-") || name.starts_with("requests.hugepages-")) return;
+  resource.oneOf(kResourceFields);
+}
+
+void checkKeyRef(const At& ref) {
+  ref["name"].all(subdomainProblems(ref["name"].text()));
+  if (ref["key"].given()) ref["key"].all(configKeyProblems(ref["key"].text()));
+}
+
+void checkEnvironment(const At& container) {
+  for (const At& one : container["env"].items()) {
+    if (one["name"].given()) one["name"].all(envNameProblems(one["name"].text()));
+    At from = one["valueFrom"];
+    if (!from.isThere()) continue;
+    if (!one["value"].isEmpty()) {
+      from.invalidText("", "may not be specified when `value` is not empty");
+      continue;
+    }
+    auto count = from->object().size();
+    if (count == 0)
+      from.invalidText("",
+                       "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or "
+                       "`secretKeyRef`");
+    if (count > 1) from.invalidText("", "may not have more than one field specified at a time");
+    if (from["fieldRef"].isThere()) checkFieldRef(from["fieldRef"], kEnvironmentFields);
+    if (from["resourceFieldRef"].isThere()) checkResourceRef(from["resourceFieldRef"], false);
+    for (std::string_view ref : {"configMapKeyRef", "secretKeyRef"})
+      if (from[ref].isThere()) checkKeyRef(from[ref]);
+  }
+  At all = container["envFrom"];
+  for (const At& one : all.items()) {
+    if (!one["prefix"].isEmpty()) one["prefix"].all(envNameProblems(one["prefix"].text()));
+    int count = 0;
+    for (std::string_view ref : {"configMapRef", "secretRef"}) {
+      if (!one[ref].isThere()) continue;
+      ++count;
+      At name = one[ref]["name"];
+      if (name.given()) name.all(subdomainProblems(name.text()));
+    }
+    if (count == 0) all.invalidText("", "must specify one of: `configMapRef` or `secretRef`");
+    if (count > 1) all.invalidText("", "may not have more than one field specified at a time");
+  }
+}
+
+// --- amounts
+
+bool isHugePages(std::string_view name) { return name.starts_with("hugepages-"); }
+bool isNative(std::string_view name) {
+  return name.find('/') == std::string_view::npos ||
+         name.find("kubernetes.io/") != std::string_view::npos;
+}
+bool isOvercommitAllowed(std::string_view name) { return isNative(name) && !isHugePages(name); }
+
+}  // namespace
+
+// Shared with quotas.
+bool isStandardResource(std::string_view name) {
+  static const std::set<std::string_view> kNames = {
+      "cpu", "memory", "ephemeral-storage", "requests.cpu", "requests.memory",
+      "requests.ephemeral-storage", "limits.cpu", "limits.memory", "limits.ephemeral-storage",
+      "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps",
+      "persistentvolumeclaims", "storage", "requests.storage", "services.nodeports",
+      "services.loadbalancers"};
+  return kNames.contains(name) || isHugePages(name) || name.starts_with("requests.hugepages-");
+}
+
+namespace {
+
+void checkAmountName(const At& amount, std::string_view name) {
+  auto problems = qualifiedProblems(name);
+  for (const std::string& problem : problems) amount.invalidText(name, problem);
+  bool plain = name.find('/') == std::string_view::npos;
+  if (problems.empty() && plain && !isStandardResource(name))
+    amount.invalidText(name, "must be a standard resource type or fully qualified");
+  bool for_containers =
+      name == "cpu" || name == "memory" || name == "ephemeral-storage" || isHugePages(name);
+  if (plain && !for_containers)
+    amount.invalidText(name, "must be a standard resource for containers");
+}
+
+void checkAmount(const At& amount, std::string_view name) {
+  auto quantity = kube::Quantity::fromJson(*amount);
+  if (!quantity) return;
+  if (*quantity < kube::Quantity())
+    amount.invalidText(quantity->text(), "must be greater than or equal to 0");
+  if (!isNative(name) && quantity->milliValue() % 1000 != 0)
+    amount.invalidText(quantity->text(), "must be an integer");
+}
+
+void checkResources(const At& resources) {
+  At limits = resources["limits"], requests = resources["requests"];
+  bool huge = false, basic = false;
+  for (const At& list : {limits, requests})
+    for (const auto& [name, value] : list->object()) {
+      checkAmountName(list.key(name), name);
+      checkAmount(list.key(name), name);
+      huge = huge || isHugePages(name);
+      basic = basic || name == "cpu" || name == "memory";
+    }
+  for (const auto& [name, value] : requests->object()) {
+    auto wanted = kube::Quantity::fromJson(value);
+    auto limit = kube::Quantity::fromJson((*limits)[name]);
+    if (!limits->object().contains(name)) {
+      if (!isOvercommitAllowed(name))
+        limits.required("Limit must be set for non overcommitable resources");
+    } else if (wanted && limit && !isOvercommitAllowed(name) && *wanted != *limit) {
+      requests.invalidText(wanted->text(),
+                           format("must be equal to {} limit of {}", name, limit->text()));
+    } else if (wanted && limit && *wanted > *limit) {
+      requests.invalidText(
+          wanted->text(), format("must be less than or equal to {} limit of {}", name, limit->text()));
+    }
+  }
+  if (huge && !basic) resources.forbidden("HugePages require cpu or memory");
+}
+
+// --- containers
+
+// What containers of one pod have in common.
+struct Pod {
+  std::map<std::string, const Value*> volumes;
+  bool host_network = false;
+  std::set<std::string> names;
+  std::set<std::string> host_ports;
+};
+
+void checkPorts(const At& container, Pod& pod) {
+  std::set<std::string> names;
+  for (const At& port : container["ports"].items()) {
+    if (At name = port["name"]; !name.isEmpty()) {
+      auto problems = portNameProblems(name.text());
+      name.all(problems);
+      if (problems.empty() && !names.insert(name.text()).second) name.duplicate();
+    }
+    if (port["containerPort"].given()) port["containerPort"].port();
+    At host = port["hostPort"];
+    port["protocol"].oneOf({"SCTP", "TCP", "UDP"});
+    if (host.isEmpty()) continue;
+    host.port();
+    if (pod.host_network && *host != *port["containerPort"])
+      host.invalid("must match `containerPort` when `hostNetwork` is true");
+    std::string key = format("{}/{}/{}", port["protocol"].text(), port["hostIP"].text(),
+                             host->integer());
+    if (!pod.host_ports.insert(key).second) host.duplicateShown(json::write(key));
+  }
+}
+
+void checkMounts(const At& container, const Pod& pod) {
+  At all = container["volumeMounts"];
+  std::set<std::string> paths;
+  for (const At& mount : all.items()) {
+    At name = mount["name"], path = mount["mountPath"];
+    name.given();
+    if (!pod.volumes.contains(name.text())) name.notFound();
+    if (path.given() && !paths.insert(path.text()).second) path.invalid("must be unique");
+    for (std::string_view sub : {"subPath", "subPathExpr"}) {
+      if (mount[sub].isEmpty()) continue;
+      for (const std::string& problem : relativePathProblems(mount[sub].text()))
+        all[sub].invalidText(mount[sub].text(), problem);
+    }
+    if (!mount["subPath"].isEmpty() && !mount["subPathExpr"].isEmpty())
+      mount["subPathExpr"].invalid("subPathExpr and subPath are mutually exclusive");
+    mount["mountPropagation"].oneOf({"Bidirectional", "HostToContainer", "None"});
+  }
+  for (const At& device : container["volumeDevices"].items()) {
+    At name = device["name"];
+    name.given();
+    if (device["devicePath"].given())
+      device["devicePath"].all(
+          device["devicePath"].text().find("..") == std::string::npos
+              ? Problems{}
+              : Problems{"can not contain backsteps ('..')"});
+    auto found = pod.volumes.find(name.text());
+    if (name.isEmpty()) continue;
+    if (found == pod.volumes.end())
+      name.notFound();
+    else if ((*found->second)["persistentVolumeClaim"].isNull() &&
+             (*found->second)["ephemeral"].isNull())
+      name.invalid(
+          "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode");
+  }
+}
+
+void checkSeccomp(const At& context) {
+  At profile = context["seccompProfile"];
+  if (!profile.isThere()) return;
+  At local = profile["localhostProfile"];
+  const std::string& type = profile["type"].text();
+  if (type.empty())
+    profile["type"].required("type is required when seccompProfile is set");
+  else
+    profile["type"].oneOf({"Localhost", "RuntimeDefault", "Unconfined"});
+  if (type == "Localhost" && !local.isThere())
+    local.required("must be set when seccomp type is Localhost");
+  else if (type != "Localhost" && local.isThere())
+    local.invalid("can only be set when seccomp type is Localhost");
+}
+
+void checkContainerSecurity(const At& context) {
+  if (!context.isThere()) return;
+  for (std::string_view id : {"runAsUser", "runAsGroup"}) context[id].between(0, kMaxId);
+  context["procMount"].oneOf({"Default", "Unmasked"});
+  checkSeccomp(context);
+  At escalate = context["allowPrivilegeEscalation"];
+  if (!escalate.isThere() || escalate->boolean()) return;
+  if (context["privileged"]->boolean())
+    context.invalid("cannot set `allowPrivilegeEscalation` to false and `privileged` to true");
+  for (const At& capability : context["capabilities"]["add"].items())
+    if (capability.text() == "CAP_SYS_ADMIN")
+      context.invalid(
+          "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN");
+}
+
+void checkContainer(const At& container, Pod& pod) {
+  At name = container["name"], image = container["image"];
+  if (name.given()) {
+    auto problems = labelProblems(name.text());
+    name.all(problems);
+    if (problems.empty() && !pod.names.insert(name.text()).second) name.duplicate();
+  }
+  if (image.given() && trim(image.text()).size() != image.text().size())
+    image.invalid("must not have leading or trailing whitespace");
+  container["imagePullPolicy"].oneOf({"Always", "IfNotPresent", "Never"});
+  container["terminationMessagePolicy"].oneOf({"File", "FallbackToLogsOnError"});
+  checkPorts(container, pod);
+  checkEnvironment(container);
+  checkMounts(container, pod);
+  checkResources(container["resources"]);
+  checkContainerSecurity(container["securityContext"]);
+}
+
+void checkInitContainer(const At& container, Pod& pod) {
+  checkContainer(container, pod);
+  if (container["restartPolicy"].text() == "Always") return checkProbes(container);
+  for (std::string_view member :
+       {"lifecycle", "livenessProbe", "readinessProbe", "startupProbe"})
+    if (container[member].isThere())
+      container[member].forbidden("may not be set for init containers without restartPolicy=Always");
+}
+
+// --- volumes
+
+void checkMode(const At& mode) {
+  if (mode.isThere() && (mode->integer() < 0 || mode->integer() > 0777))
+    mode.invalid("must be a number between 0 and 0777 (octal), both inclusive");
+}
+
+void checkNonLocalPath(const At& path) {
+  auto problems = relativePathProblems(path.text());
+  path.all(problems);
+  if (problems.empty() && path.text().starts_with(".."))
+    path.invalid("must not start with '..'");
+}
+
+void checkKeysToPaths(const At& source) {
+  checkMode(source["defaultMode"]);
+  for (const At& item : source["items"].items()) {
+    item["key"].given();
+    if (item["path"].given()) checkNonLocalPath(item["path"]);
+    checkMode(item["mode"]);
+  }
+}
+
+void checkSecretVolume(const At& secret) {
+  secret["secretName"].given();
+  checkKeysToPaths(secret);
+}
+void checkConfigMapVolume(const At& config) {
+  config["name"].given();
+  checkKeysToPaths(config);
+}
+
+void checkHostPath(const At& host) {
+  At path = host["path"];
+  if (!path.given()) return;
+  for (std::string_view part : split(path.text(), '/'))
+    if (part == "..") return path.invalid("must not contain '..'");
+  host["type"].oneOf({"", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File",
+                      "FileOrCreate", "Socket"});
+}
+
+void checkEmptyDir(const At& directory) {
+  auto limit = kube::Quantity::fromJson(*directory["sizeLimit"]);
+  if (directory["sizeLimit"].isThere() && limit && *limit < kube::Quantity())
+    directory["sizeLimit"].forbidden("SizeLimit field must be a valid resource quantity");
+}
+
+void checkNfs(const At& nfs) {
+  nfs["server"].given();
+  if (nfs["path"].given() && !nfs["path"].text().starts_with('/'))
+    nfs["path"].invalid("must be an absolute path");
+}
+
+void checkClaimVolume(const At& claim) { claim["claimName"].given(); }
+
+void checkDriver(const At& csi) {
+  csi["driver"].given();
+  csi["driver"].all(subdomainProblems(lower(csi["driver"].text())));
+}
+
+void checkDownwardItems(const At& source) {
+  checkMode(source["defaultMode"]);
+  for (const At& item : source["items"].items()) {
+    At path = source["path"].with(*item["path"]);
+    if (path.given()) checkNonLocalPath(path);
+    At field = source["fieldRef"].with(*item["fieldRef"]);
+    At resource = source["resourceFieldRef"].with(*item["resourceFieldRef"]);
+    if (field.isThere()) {
+      checkFieldRef(field, kVolumeFields);
+      if (resource.isThere())
+        source.invalidText("resource",
+                           "fieldRef and resourceFieldRef can not be specified simultaneously");
+    } else if (resource.isThere()) {
+      checkResourceRef(resource, true);
+    } else {
+      source.required("one of fieldRef and resourceFieldRef is required");
+    }
+    checkMode(source["mode"].with(*item["mode"]));
+  }
+}
+
+void checkProjected(const At& projected) {
+  checkMode(projected["defaultMode"]);
+  std::set<std::string> paths;
+  for (const At& source : projected["sources"].items()) {
+    int count = 0;
+    auto isOnly = [&](std::string_view name) {
+      At one = source[name];
+      if (!one.isThere()) return false;
+      if (++count > 1) one.forbidden("may not specify more than 1 volume type per source");
+      return count == 1;
+    };
+    for (std::string_view name : {"secret", "configMap"})
+      if (isOnly(name)) {
+        source[name]["name"].given();
+        for (const At& item : source[name]["items"].items()) {
+          item["key"].given();
+          if (item["path"].given()) checkNonLocalPath(item["path"]);
+          checkMode(item["mode"]);
+        }
+      }
+    if (isOnly("downwardAPI")) checkDownwardItems(source["downwardAPI"]);
+    if (!isOnly("serviceAccountToken")) continue;
+    At token = source["serviceAccountToken"];
+    At seconds = token["expirationSeconds"];
+    if (seconds.isThere() && seconds->integer() < 600)
+      seconds.invalid("may not specify a duration less than 10 minutes");
+    At path = projected["path"].with(*token["path"]);
+    if (path.given()) checkNonLocalPath(path);
+  }
+}
+
+struct Source {
+  std::string_view name;
+  void (*check)(const At&);  // null: nothing that people meet
+};
+
+// In the order in which the server looks for them; of several the first is the one that counts.
+constexpr Source kSources[] = {{"emptyDir", checkEmptyDir},
+                               {"hostPath", checkHostPath},
+                               {"gitRepo", nullptr},
+                               {"gcePersistentDisk", nullptr},
+                               {"awsElasticBlockStore", nullptr},
+                               {"secret", checkSecretVolume},
+                               {"nfs", checkNfs},
+                               {"iscsi", nullptr},
+                               {"glusterfs", nullptr},
+                               {"persistentVolumeClaim", checkClaimVolume},
+                               {"rbd", nullptr},
+                               {"cinder", nullptr},
+                               {"cephfs", nullptr},
+                               {"flocker", nullptr},
+                               {"downwardAPI", checkDownwardItems},
+                               {"fc", nullptr},
+                               {"flexVolume", nullptr},
+                               {"configMap", checkConfigMapVolume},
+                               {"azureFile", nullptr},
+                               {"vsphereVolume", nullptr},
+                               {"quobyte", nullptr},
+                               {"azureDisk", nullptr},
+                               {"portworxVolume", nullptr},
+                               {"storageos", nullptr},
+                               {"projected", checkProjected},
+                               {"scaleIO", nullptr},
+                               {"csi", checkDriver},
+                               {"ephemeral", nullptr},
+                               {"image", nullptr}};
+
+void checkVolumes(const At& volumes, Pod& pod) {
+  for (const At& volume : volumes.items()) {
+    At name = volume["name"];
+    bool counted = false;
+    for (const Source& source : kSources) {
+      At one = volume[source.name];
+      if (!one.isThere()) continue;
+      if (counted)
+        one.forbidden("may not specify more than 1 volume type");
+      else if (source.check)
+        source.check(one);
+      counted = true;
+    }
+    if (!name.given()) continue;
+    auto problems = labelProblems(name.text());
+    name.all(problems);
+    if (problems.empty() && !pod.volumes.emplace(name.text(), &*volume).second) name.duplicate();
+  }
+}
+
+// --- where it runs
+
+void checkDns(const At& spec) {
+  At config = spec["dnsConfig"], servers = config["nameservers"];
+  spec["dnsPolicy"].oneOf({"ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"});
+  if (spec["dnsPolicy"].text() == "None") {
+    if (!config.isThere())
+      config.required("must provide `dnsConfig` when `dnsPolicy` is None");
+    else if (servers.isEmpty())
+      servers.required("must provide at least one DNS nameserver when `dnsPolicy` is None");
+  }
+  if (servers->array().size() > 3) servers.invalid("must not have more than 3 nameservers");
+  for (const At& server : servers.items()) server.all(ipProblems(server.text()));
+  for (const At& search : config["searches"].items()) {
+    std::string_view text = search.text();
+    if (text.ends_with('.')) text.remove_suffix(1);
+    if (!text.empty()) search.all(subdomainProblems(text));
+  }
+  for (const At& option : config["options"].items())
+    if (option["name"].isEmpty()) option.required("must not be empty");
+}
+
+void checkTolerations(const At& tolerations) {
+  for (const At& one : tolerations.items()) {
+    At key = one["key"], op = one["operator"], effect = one["effect"];
+    if (!key.isEmpty()) key.all(qualifiedProblems(key.text()));
+    if (key.isEmpty() && op.text() != "Exists")
+      op.invalid(
+          "operator must be Exists when `key` is empty, which means \"match all values and all "
+          "keys\"");
+    if (one["tolerationSeconds"].isThere() && effect.text() != "NoExecute")
+      effect.invalid("effect must be 'NoExecute' when `tolerationSeconds` is set");
+    const std::string& value = one["value"].text();
+    if (op.text() == "Equal" || op.isEmpty()) {
+      for (const std::string& problem : labelValueProblems(value)) op.invalidText(value, problem);
+    } else if (op.text() == "Exists") {
+      if (!value.empty())
+        op.invalidText(value, "value must be empty when `operator` is 'Exists'");
+    } else {
+      op.unsupported({"Equal", "Exists"});
+    }
+    if (!effect.isEmpty()) effect.oneOf({"NoSchedule", "PreferNoSchedule", "NoExecute"});
+  }
+}
+
+void checkNodeRequirement(const At& one) {
+  const std::string& op = one["operator"].text();
+  At values = one["values"];
+  if (op == "In" || op == "NotIn") {
+    if (values.isEmpty())
+      values.required("must be specified when `operator` is 'In' or 'NotIn'");
+  } else if (op == "Exists" || op == "DoesNotExist") {
+    if (!values.isEmpty())
+      values.forbidden("may not be specified when `operator` is 'Exists' or 'DoesNotExist'");
+  } else if (op == "Gt" || op == "Lt") {
+    if (values->array().size() != 1)
+      values.required("must be specified single value when `operator` is 'Lt' or 'Gt'");
+  } else {
+    one["operator"].invalid("not a valid selector operator");
+  }
+  one["key"].all(qualifiedProblems(one["key"].text()));
+}
+
+void checkPodAffinityTerm(const At& term) {
+  checkSelector(term["labelSelector"]);
+  checkSelector(term["namespaceSelector"]);
+  for (const At& name : term["namespaces"].items())
+    for (const std::string& problem : labelProblems(name.text()))
+      term["namespace"].invalidText(name.text(), problem);
+  At key = term["topologyKey"];
+  if (key.isEmpty()) key.required("can not be empty");
+  for (const std::string& problem : qualifiedProblems(key.text()))
+    key.invalidText(key.text(), problem);
+}
+
+void checkWeight(const At& weight) {
+  if (weight->integer() < 1 || weight->integer() > 100) weight.invalid("must be in the range 1-100");
+}
+
+void checkAffinity(const At& affinity) {
+  constexpr std::string_view kRequired = "requiredDuringSchedulingIgnoredDuringExecution";
+  constexpr std::string_view kPreferred = "preferredDuringSchedulingIgnoredDuringExecution";
+  At node = affinity["nodeAffinity"];
+  if (node[kRequired].isThere()) {
+    At terms = node[kRequired]["nodeSelectorTerms"];
+    if (terms.isEmpty()) terms.required("must have at least one node selector term");
+    for (const At& term : terms.items())
+      for (const At& one : term["matchExpressions"].items()) checkNodeRequirement(one);
+  }
+  for (const At& term : node[kPreferred].items()) {
+    checkWeight(term["weight"]);
+    for (const At& one : term["preference"]["matchExpressions"].items()) checkNodeRequirement(one);
+  }
+  for (std::string_view name : {"podAffinity", "podAntiAffinity"}) {
+    for (const At& term : affinity[name][kRequired].items()) checkPodAffinityTerm(term);
+    for (const At& term : affinity[name][kPreferred].items()) {
+      checkWeight(term["weight"]);
+      checkPodAffinityTerm(term["podAffinityTerm"]);
+    }
+  }
+}
+
+void checkSpread(const At& constraints) {
+  std::vector<At> all = constraints.items();
+  auto same = [](const At& a, const At& b) {
+    return *a["topologyKey"] == *b["topologyKey"] &&
+           *a["whenUnsatisfiable"] == *b["whenUnsatisfiable"];
+  };
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const At& one = all[i];
+    At unsatisfiable = one["whenUnsatisfiable"];
+    if (one["maxSkew"]->integer() <= 0) one["maxSkew"].invalid("must be greater than zero");
+    if (one["topologyKey"].isEmpty())
+      one["topologyKey"].required("can not be empty");
+    else
+      one["topologyKey"].all(qualifiedProblems(one["topologyKey"].text()));
+    unsatisfiable.oneOf({"DoNotSchedule", "ScheduleAnyway"});
+    // The first of two is the one that is told.
+    for (std::size_t j = i + 1; j < all.size(); ++j)
+      if (same(one, all[j])) {
+        one["{topologyKey, whenUnsatisfiable}"].duplicateShown(json::write(
+            format("{{{}, {}}}", one["topologyKey"].text(), unsatisfiable.text())));
+        break;
+      }
+    if (At domains = one["minDomains"]; domains.isThere()) {
+      if (domains->integer() <= 0) domains.invalid("must be greater than zero");
+      if (unsatisfiable.text() != "DoNotSchedule")
+        domains.invalid(format("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {}",
+                               unsatisfiable.text()));
+    }
+    for (std::string_view policy : {"nodeAffinityPolicy", "nodeTaintsPolicy"})
+      one[policy].oneOf({"Honor", "Ignore"});
+    checkSelector(one["labelSelector"]);
+  }
+}
+
+void checkPodSecurity(const At& spec) {
+  At context = spec["securityContext"];
+  for (std::string_view id : {"fsGroup", "runAsUser", "runAsGroup"}) context[id].between(0, kMaxId);
+  for (const At& group : context["supplementalGroups"].items()) group.between(0, kMaxId);
+  context["fsGroupChangePolicy"].oneOf({"Always", "OnRootMismatch"});
+  checkSeccomp(context);
+  At shared = context["shareProcessNamespace"].with(*spec["shareProcessNamespace"]);
+  if (spec["hostPID"]->boolean() && shared->boolean())
+    shared.invalid("ShareProcessNamespace and HostPID cannot both be enabled");
+}
+
+void checkGates(const At& spec) {
+  for (const At& gate : spec["readinessGates"].items())
+    gate["conditionType"].all(qualifiedProblems(gate["conditionType"].text()));
+  std::set<std::string> names;
+  for (const At& gate : spec["schedulingGates"].items()) {
+    At name = gate.with(*gate["name"]);
+    name.all(qualifiedProblems(name.text()));
+    if (!names.insert(name.text()).second) name.duplicate();
+  }
+}
+
+}  // namespace
+
+void checkPodSpec(const At& spec, bool in_template) {
+  Pod pod{.host_network = spec["hostNetwork"]->boolean()};
+  checkVolumes(spec["volumes"], pod);
+  if (spec["containers"].isEmpty()) spec["containers"].required();
+  for (const At& container : spec["containers"].items()) {
+    checkContainer(container, pod);
+    checkProbes(container);
+  }
+  for (const At& container : spec["initContainers"].items()) checkInitContainer(container, pod);
+  if (in_template && !spec["ephemeralContainers"].isEmpty())
+    spec["ephemeralContainers"].forbidden("ephemeral containers not allowed in pod template");
+  spec["restartPolicy"].oneOf({"Always", "OnFailure", "Never"});
+  checkDns(spec);
+  checkLabels(spec["nodeSelector"]);
+  checkTolerations(spec["tolerations"]);
+  checkAffinity(spec["affinity"]);
+  checkSpread(spec["topologySpreadConstraints"]);
+  checkPodSecurity(spec);
+  checkGates(spec);
+  for (std::string_view name : {"serviceAccountName", "nodeName", "priorityClassName"})
+    if (!spec[name].isEmpty()) spec[name].all(subdomainProblems(spec[name].text()));
+  for (std::string_view name : {"hostname", "subdomain"})
+    if (!spec[name].isEmpty()) spec[name].all(labelProblems(spec[name].text()));
+  if (spec["runtimeClassName"].isThere())
+    spec["runtimeClassName"].all(subdomainProblems(spec["runtimeClassName"].text()));
+  spec["activeDeadlineSeconds"].between(1, kMaxId);
+  spec["preemptionPolicy"].oneOf({"PreemptLowerPriority", "Never"});
+  for (const At& alias : spec["hostAliases"].items()) {
+    alias["ip"].all(ipProblems(alias["ip"].text()));
+    for (const At& host : alias["hostnames"].items()) host.all(subdomainProblems(host.text()));
+  }
+}
+
+// The server leaves out a step where it names the labels of a template.
+void checkPodTemplate(const At& pod_template) {
+  const Value& meta = *pod_template["metadata"];
+  checkLabels(pod_template["labels"].with(meta["labels"]));
+  At annotations = pod_template["annotations"].with(meta["annotations"]);
+  for (const auto& [key, value] : annotations->object())
+    for (const std::string& problem : qualifiedProblems(lower(key)))
+      annotations.invalidText(key, problem);
+  checkPodSpec(pod_template["spec"], true);
+}
+
+void checkPodTemplateKind(const At& object, const Value&) { checkPodTemplate(object["template"]); }
+
+void checkPod(const At& object, const Value& old) {
+  At spec = object["spec"];
+  checkPodSpec(spec, false);
+  if (old.isNull()) return;
+  const Value& old_spec = old["spec"];
+  for (std::string_view list : {"containers", "initContainers"})
+    if (spec[list]->array().size() != old_spec[list].array().size()) {
+      spec[list].forbidden("pod updates may not add or remove containers");
+      return;
+    }
+  // What may change is taken out of both; all else has to be the same.
+  Value now = *spec, before = old_spec;
+  for (Value* one : {&now, &before}) {
+    for (std::string_view list : {"containers", "initContainers"}) {
+      if (!(*one)[list].isArray()) continue;
+      for (Value& container : one->make(list).makeArray()) container.makeObject().erase("image");
+    }
+    for (std::string_view name : {"activeDeadlineSeconds", "tolerations"})
+      one->makeObject().erase(name);
+    // Gates may be taken away.
+    one->makeObject().erase("schedulingGates");
+  }
+  if (now["terminationGracePeriodSeconds"].integer() == 1 &&
+      before["terminationGracePeriodSeconds"].integer() < 0)
+    before.make("terminationGracePeriodSeconds") = 1;
+  if (now != before)
+    spec.forbidden(
+        "pod updates may not change fields other than `spec.containers[*].image`,"
+        "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
+        "additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be "
+        "set to 1 if it was previously negative)");
+  for (const Value& toleration : old_spec["tolerations"].array()) {
+    const json::Array& all = spec["tolerations"]->array();
+    if (std::ranges::find(all, toleration) != all.end()) continue;
+    spec["tolerations"].forbidden(
+        "existing toleration can not be modified except its tolerationSeconds");
+    break;
+  }
+}
+
+}  // namespace cadre::hub
