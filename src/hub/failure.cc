@@ -24,7 +24,7 @@ json::Value Failure::status() const {
   json::Object status{{"kind", "Status"},    {"apiVersion", "v1"}, {"metadata", json::Object{}},
                       {"status", "Failure"}, {"message", message}, {"code", code}};
   if (!reason.empty()) status.set("reason", reason);
-  if (!details.empty() || code == 404 || code == 405) status.set("details", details);
+  if (!details.empty() || code == 403 || code == 404 || code == 405) status.set("details", details);
   return status;
 }
 
