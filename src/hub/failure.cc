@@ -24,7 +24,7 @@ json::Value Failure::status() const {
   json::Object status{{"kind", "Status"},    {"apiVersion", "v1"}, {"metadata", json::Object{}},
                       {"status", "Failure"}, {"message", message}, {"code", code}};
   if (!reason.empty()) status.set("reason", reason);
-  if (!details.empty() || details_shown) status.set("details", details);
+  if (!details.empty() || details_shown || code == 403) status.set("details", details);
   return status;
 }
 
