@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "hub/builtin_defaults.h"
 #include "hub/builtin_types.h"
+#include "hub/builtin_validate.h"
 
 namespace cadre::hub {
 namespace {
@@ -18,6 +20,7 @@ class BuiltInKind final : public Kind {
     stored_version = resource.version;
     has_status = row.hasStatus();
     has_scale = row.hasScale();
+    for (std::string_view verb : row.verbs()) verbs.emplace_back(verb);
   }
 
   std::vector<std::string> unknownFields(const json::Value& object) const override {
@@ -29,29 +32,20 @@ class BuiltInKind final : public Kind {
     if (result) return std::nullopt;
     return result.error().text();
   }
-  void setDefaults(json::Value&) const override {}
-  std::vector<kube::FieldError> validate(const json::Value&, const json::Value&,
-                                         bool) const override {
-    return {};
+  void setDefaults(json::Value& object) const override {
+    hub::setDefaults(row_, object);
+    object = typed(row_, object);
   }
-  bool hasGeneration() const override { return row_.generation != Generation::Never; }
-  bool isNewGeneration(const json::Value& before, const json::Value& after) const override {
-    auto differs = [&](std::string_view field) { return before[field] != after[field]; };
-    const json::Value &old = before["metadata"], &now = after["metadata"];
-    switch (row_.generation) {
-      case Generation::Never:
-      case Generation::First:
-        return false;
-      case Generation::Spec:
-        return differs("spec");
-      case Generation::SpecOrAnnotations:
-        return differs("spec") || old["annotations"] != now["annotations"];
-      case Generation::AllButMetadata:
-        return others(before) != others(after);
-      case Generation::AllButMetadataOrLabels:
-        return others(before) != others(after) || old["labels"] != now["labels"];
-    }
-    return false;
+  void prepareForCreate(json::Value& object) const override { hub::prepareForCreate(row_, object); }
+  void prepareForUpdate(json::Value& object, const json::Value& old) const override {
+    hub::prepareForUpdate(row_, object, old);
+  }
+  void prepareForStatusUpdate(json::Value& object, const json::Value& old) const override {
+    hub::prepareForStatusUpdate(row_, object, old);
+  }
+  std::vector<kube::FieldError> validate(const json::Value& object, const json::Value& old,
+                                         bool) const override {
+    return validateBuiltIn(row_, object, old.isNull() ? nullptr : &old);
   }
   kube::Type type() const override { return row_.type(); }
   bool selectable(std::string_view path) const override {
@@ -95,11 +89,6 @@ class BuiltInKind final : public Kind {
   }
 
  private:
-  static json::Value others(json::Value object) {
-    for (std::string_view field : {"metadata", "status"}) object.makeObject().erase(field);
-    return object;
-  }
-
   const BuiltIn& row_;
 };
 

@@ -11,7 +11,6 @@ constexpr int kAtOnce = 100;
 constexpr std::string_view kManager = "cadre-hub";
 constexpr std::string_view kOrphan = "orphan", kForeground = "foregroundDeletion";
 constexpr std::string_view kKinds = "apiextensions.k8s.io/customresourcedefinitions";
-constexpr std::string_view kKindCleanUp = "customresourcecleanup.apiextensions.k8s.io";
 
 json::Value withoutFinalizer(json::Value object, std::string_view finalizer) {
   json::Array left;
@@ -196,13 +195,13 @@ void Collector::finishNamespace(const Name& name, const json::Value& object) {
 }
 
 void Collector::finishKind(const Name& name, const json::Value& object) {
-  if (!kube::hasFinalizer(object, kKindCleanUp)) return;
+  if (!kube::hasFinalizer(object, kDefinitionCleanUp)) return;
   std::string resource =
       format("{}/{}", object["spec"]["group"].string(), object["spec"]["names"]["plural"].string());
   Objects::Collection all = objects_.all(resource);
   for (const auto& [key, state] : all)
     if (!kube::isDeleting(state->value())) remove({resource, key}, "Background");
-  if (objects_.all(resource).empty()) write(name, withoutFinalizer(object, kKindCleanUp));
+  if (objects_.all(resource).empty()) write(name, withoutFinalizer(object, kDefinitionCleanUp));
 }
 
 void Collector::write(const Name& name, json::Value object, std::string_view subresource) {

@@ -72,7 +72,7 @@ json::Value resourceList(const Kinds::Group& group, const Kinds::Version& versio
                      {"singularName", kind->singular},
                      {"namespaced", kind->resource.namespaced},
                      {"kind", kind->resource.kind},
-                     {"verbs", kVerbs}};
+                     {"verbs", kind->verbs.empty() ? kVerbs : texts(kind->verbs)}};
     if (!kind->short_names.empty()) one.set("shortNames", texts(kind->short_names));
     if (!kind->categories.empty()) one.set("categories", texts(kind->categories));
     resources.push_back(std::move(one));
@@ -116,7 +116,7 @@ json::Value aggregated(const Kinds& kinds, bool core) {
              json::Object{{"group", ""}, {"version", ""}, {"kind", kind->resource.kind}}},
             {"scope", kind->resource.namespaced ? "Namespaced" : "Cluster"},
             {"singularResource", kind->singular},
-            {"verbs", kVerbs}};
+            {"verbs", kind->verbs.empty() ? kVerbs : texts(kind->verbs)}};
         if (!kind->short_names.empty()) one.set("shortNames", texts(kind->short_names));
         if (!kind->categories.empty()) one.set("categories", texts(kind->categories));
         if (!parts.empty()) one.set("subresources", std::move(parts));

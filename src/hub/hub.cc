@@ -9,6 +9,7 @@
 #include "hub/discovery.h"
 #include "hub/openapi.h"
 #include "hub/render.h"
+#include "hub/reviews.h"
 #include "json/parse.h"
 #include "json/write.h"
 #include "json/yaml.h"
@@ -72,6 +73,7 @@ struct Hub::Call {
   Form form;
   KindRef kind;
   std::vector<std::string> warnings = {};
+  User user = {};
   Pending asking = {};
   std::shared_ptr<Call> held = {};  // by itself, while others are asked
 
@@ -97,6 +99,14 @@ Hub::Hub(Scheduler& scheduler, Random& random, HubOptions options)
           },
           [this](const Change& change) { told(change); }, options_.history),
       registry_(objects_, kinds_, scheduler.clock(), random),
+      tokens_({.key = options_.signing_key
+                          ? *std::move(options_.signing_key)
+                          : *net::SigningKey::generate(net::SigningKey::Algorithm::Es256)},
+              scheduler.clock(),
+              [this](std::string_view resource, const kube::ObjectKey& key) {
+                State state = objects_.find(resource, key);
+                return state ? state->value() : json::Value();
+              }),
       admission_(scheduler, random, objects_, std::move(options_.connect),
                  std::move(options_.locate)),
       watches_(scheduler, options_.watches),
@@ -109,13 +119,24 @@ Hub::~Hub() = default;
 
 void Hub::furnish() {
   objects_.each([this](const std::string& resource, const State& state) {
-    collector_.told({.revision = state->revision, .resource = resource, .after = state});
+    Change came{.revision = state->revision, .resource = resource, .after = state};
+    collector_.told(came);
   });
+  auto make = [this](const KindRef& kind, json::Value object) {
+    auto draft = registry_.create(kind, "", "", std::move(object), {.manager = "cadre-hub"});
+    if (draft) (void)static_cast<bool>(registry_.finish(*std::move(draft)));
+  };
   KindRef namespaces = kinds_.find("", "v1", "namespaces");
   for (std::string_view name : {"default", "kube-system", "kube-public", "kube-node-lease"}) {
     if (objects_.find("namespaces", {"", std::string(name)})) continue;
-    auto draft = registry_.create(namespaces, "", name, json::Object{}, {.manager = "cadre-hub"});
-    if (draft) (void)static_cast<bool>(registry_.finish(*std::move(draft)));
+    make(namespaces, json::Object{{"metadata", json::Object{{"name", name}}}});
+  }
+  Rbac::Objects roles = defaultRbac();
+  for (auto [plural, objects] : {std::pair("clusterroles", &roles.cluster_roles),
+                                 std::pair("clusterrolebindings", &roles.cluster_role_bindings)}) {
+    KindRef kind = kinds_.find("rbac.authorization.k8s.io", "v1", plural);
+    for (json::Value& object : *objects)
+      if (!objects_.find(kind->storage, kube::ObjectKey::of(object))) make(kind, std::move(object));
   }
 }
 
@@ -125,8 +146,39 @@ void Hub::handle(std::shared_ptr<net::ServerRequest> request) {
   auto asked = parseRequest(call->request->method, call->request->target);
   if (!asked) return refuse(call, noSuchResource());
   call->asked = *std::move(asked);
+  if (auto failure = authorize(*call)) return refuse(call, *failure);
   if (call->request->body.size() > kMaxBody) return refuse(call, tooLarge(kMaxBody));
   serve(call);
+}
+
+// ---- Who asks
+
+const Rbac& Hub::rbac() {
+  if (std::exchange(rbac_outdated_, false)) {
+    auto all = [this](std::string_view resource) {
+      std::vector<json::Value> values;
+      for (const auto& [key, state] : objects_.all(resource)) values.push_back(state->value());
+      return values;
+    };
+    rbac_ = std::make_shared<Rbac>(Rbac::Objects{
+        .roles = all("rbac.authorization.k8s.io/roles"),
+        .cluster_roles = all("rbac.authorization.k8s.io/clusterroles"),
+        .role_bindings = all("rbac.authorization.k8s.io/rolebindings"),
+        .cluster_role_bindings = all("rbac.authorization.k8s.io/clusterrolebindings")});
+  }
+  return *rbac_;
+}
+
+std::optional<Failure> Hub::authorize(Call& call) {
+  auto known = authenticate({.client_name = call.request->client_name,
+                             .client_groups = call.request->client_groups,
+                             .headers = call.request->headers},
+                            options_.tokens, tokens_);
+  if (auto* failure = std::get_if<Failure>(&known)) return *failure;
+  auto acts = impersonated(std::get<User>(known), call.request->headers, rbac());
+  if (auto* failure = std::get_if<Failure>(&acts)) return *failure;
+  call.user = std::get<User>(std::move(acts));
+  return rbac().refusal(call.user, Attributes::of(call.asked, call.request->method));
 }
 
 // ---- Answers
@@ -163,6 +215,8 @@ void Hub::refuse(const CallRef& call, const Failure& failure) {
 void Hub::serve(const CallRef& call) {
   Asked& asked = call->asked;
   if (!asked.resource) return servePath(call);
+  if (asked.group == "authentication.k8s.io" || asked.group == "authorization.k8s.io")
+    return review(call);
   call->kind = kinds_.find(asked.group, asked.version, asked.plural);
   if (!call->kind) {
     bool known =
@@ -181,6 +235,9 @@ void Hub::serve(const CallRef& call) {
     if (asked.verb == Verb::Create) return refuse(call, methodNotAllowed());
     return refuse(call, noSuchResource());
   }
+  if (kind.storage == "serviceaccounts" && asked.subresource == "token" &&
+      asked.verb == Verb::Create)
+    return requestToken(call);
   if (asked.subresource == "status" ? !kind.has_status
       : asked.subresource == "scale"
           ? !kind.has_scale
@@ -273,6 +330,45 @@ void Hub::serveOpenApi(const CallRef& call) {
     }
   if (wanted.empty()) return answer(call, 200, json::Object{{"paths", std::move(index)}});
   answer(call, 404, "text/plain; charset=utf-8", "404 page not found\n");
+}
+
+// Kinds that are questions: what comes back is the answer, and nothing is kept.
+void Hub::review(const CallRef& call) {
+  Asked& asked = call->asked;
+  if (asked.version != "v1") return refuse(call, noSuchResource());
+  if (asked.verb != Verb::Create) return refuse(call, methodNotAllowed());
+  Writing writing;
+  auto body = parseBody(*call, writing);
+  if (!body) return refuse(call, body.failure());
+  std::optional<Answer> answered;
+  bool local = asked.plural == "localsubjectaccessreviews";
+  if (asked.ns.empty() == local) return refuse(call, noSuchResource());
+  if (asked.group == "authentication.k8s.io") {
+    if (asked.plural == "tokenreviews") answered = reviewToken(*body, options_.tokens, tokens_);
+    if (asked.plural == "selfsubjectreviews")
+      answered = reviewSelf(call->user, scheduler_.clock().now());
+  } else {
+    if (asked.plural == "subjectaccessreviews") answered = reviewAccess(*body, rbac());
+    if (local) answered = reviewLocalAccess(*body, asked.ns, rbac());
+    if (asked.plural == "selfsubjectaccessreviews")
+      answered = reviewSelfAccess(*body, call->user, rbac());
+    if (asked.plural == "selfsubjectrulesreviews")
+      answered = reviewSelfRules(*body, call->user, rbac());
+  }
+  if (!answered) return refuse(call, noSuchResource());
+  if (auto* failure = std::get_if<Failure>(&*answered)) return refuse(call, *failure);
+  answer(call, 201, std::get<json::Value>(*answered));
+}
+
+void Hub::requestToken(const CallRef& call) {
+  auto account = registry_.get(*call->kind, call->key());
+  if (!account) return refuse(call, notFound(call->kind->resource, call->asked.name));
+  Writing writing;
+  auto body = parseBody(*call, writing);
+  if (!body) return refuse(call, body.failure());
+  auto made = tokens_.request(*account, *body);
+  if (auto* failure = std::get_if<Failure>(&made)) return refuse(call, *failure);
+  answer(call, 201, std::get<json::Value>(made));
 }
 
 // ---- Reading
@@ -452,6 +548,7 @@ void Hub::watch(const CallRef& call) {
 // ---- Writing
 
 Outcome<json::Value> Hub::parseBody(const Call& call, Writing& writing) const {
+  std::string kind = call.kind ? call.kind->resource.kind : call.asked.plural;
   std::string type = lower(trim(cut(call.request->headers.get("content-type"), ";").first));
   const std::string& body = call.request->body;
   bool yaml = type == kYaml || type == "application/apply-patch+yaml";
@@ -468,9 +565,9 @@ Outcome<json::Value> Hub::parseBody(const Call& call, Writing& writing) const {
   if (yaml) {
     auto documents = json::parseYaml(body, "the body");
     if (!documents || documents->size() != 1)
-      return badRequest(format(
-          "the object provided is unrecognized (must be of type {}): {}", call.kind->resource.kind,
-          documents ? "it is not one YAML document" : documents.error().text()));
+      return badRequest(
+          format("the object provided is unrecognized (must be of type {}): {}", kind,
+                 documents ? "it is not one YAML document" : documents.error().text()));
     return (*documents)[0].value;
   }
   std::vector<std::string> twice;
@@ -479,7 +576,7 @@ Outcome<json::Value> Hub::parseBody(const Call& call, Writing& writing) const {
     return badRequest(
         format("the object provided is unrecognized (must be of type {}): couldn't "
                "get version/kind; json parse error: {}",
-               call.kind->resource.kind, value.error().text()));
+               kind, value.error().text()));
   for (const std::string& field : twice)
     writing.duplicates.push_back(format("duplicate field \"{}\"", field));
   return *std::move(value);
@@ -614,7 +711,7 @@ void Hub::write(const CallRef& call, Outcome<Draft> draft) {
 // Goes on at once when nobody wants to be asked.
 void Hub::admit(const CallRef& call, Asking asking, Function<void(json::Value)> then) {
   if (!admission_.concerns(asking)) return then(std::move(asking.object));
-  asking.user = json::Object{{"username", call->request->client_name}};
+  asking.user = call->user.info();
   call->asking = admission_.ask(std::move(asking), [this, weak = std::weak_ptr(call),
                                                     then = std::move(then)](auto answer) {
     auto call = weak.lock();
@@ -718,6 +815,7 @@ void Hub::removeAll(const CallRef& call) {
 // ---- What happens
 
 void Hub::told(const Change& change) {
+  if (change.resource.starts_with("rbac.authorization.k8s.io/")) rbac_outdated_ = true;
   watches_.told(change);
   collector_.told(change);
   limits_.told(change);

@@ -10,8 +10,11 @@
 #include "hub/kind.h"
 #include "hub/limits.h"
 #include "hub/objects.h"
+#include "hub/rbac.h"
 #include "hub/registry.h"
 #include "hub/request.h"
+#include "hub/tokens.h"
+#include "hub/users.h"
 #include "hub/watches.h"
 #include "net/http_server.h"
 
@@ -21,6 +24,10 @@ struct HubOptions {
   Objects::Keep keep = {};
   Objects::Limits history = {};
   Watches::Limits watches = {};
+  // Kinds that are described in C++: their rules are asked where a definition has CEL.
+  std::vector<const kube::Kind*> natives = {};
+  StaticTokens tokens = {};
+  std::optional<net::SigningKey> signing_key = {};  // of service account tokens; none: a new one
   Admission::Connect connect = {};
   Admission::Locate locate = {};
   Logger* logger = nullptr;
@@ -48,6 +55,9 @@ class Hub {
 
   void serve(const CallRef& call);
   void servePath(const CallRef& call);
+  std::optional<Failure> authorize(Call& call);
+  void review(const CallRef& call);
+  void requestToken(const CallRef& call);
   void serveOpenApi(const CallRef& call);
   void get(const CallRef& call);
   void list(const CallRef& call);
@@ -74,6 +84,7 @@ class Hub {
   void refuse(const CallRef& call, const Failure& failure);
 
   void told(const Change& change);
+  const Rbac& rbac();
 
   Scheduler& scheduler_;
   Random& random_;
@@ -82,6 +93,9 @@ class Hub {
   Kinds kinds_;
   Objects objects_;
   Registry registry_;
+  Tokens tokens_;
+  RbacRef rbac_;
+  bool rbac_outdated_ = true;
   Admission admission_;
   Watches watches_;
   Collector collector_;

@@ -31,6 +31,34 @@ std::tuple<int, std::int64_t, std::int64_t> rank(std::string_view version) {
 
 }  // namespace
 
+void Kind::prepareForCreate(json::Value& object) const {
+  if (has_status) object.makeObject().erase("status");
+  if (hasGeneration()) object.make("metadata").make("generation") = 1;
+}
+
+void Kind::prepareForUpdate(json::Value& object, const json::Value& old) const {
+  if (has_status) {
+    if (old["status"].isNull()) {
+      object.makeObject().erase("status");
+    } else {
+      object.make("status") = old["status"];
+    }
+  }
+  if (hasGeneration() && isNewGeneration(old, object))
+    object.make("metadata").make("generation") = kube::generation(old) + 1;
+}
+
+void Kind::prepareForStatusUpdate(json::Value& object, const json::Value& old) const {
+  json::Value status = object["status"], fields = object["metadata"]["managedFields"];
+  object = old;
+  if (status.isNull()) {
+    object.makeObject().erase("status");
+  } else {
+    object.make("status") = std::move(status);
+  }
+  object.make("metadata").make("managedFields") = std::move(fields);
+}
+
 void Kinds::add(KindRef kind) {
   ++edition_;
   const kube::Resource& resource = kind->resource;

@@ -31,7 +31,8 @@ class Kind {
   std::string storage;  // "apps/deployments": the same for all versions
   std::string stored_version;
   bool has_status = false, has_scale = false;
-  std::vector<std::string> other_subresources = {};
+  // Empty: all that there are.
+  std::vector<std::string> verbs = {};
 
   // Where a body has what this kind has not: "spec.colour". And the object without it.
   virtual std::vector<std::string> unknownFields(const json::Value& object) const = 0;
@@ -42,9 +43,14 @@ class Kind {
   // `old`: what it was before, null when it is new. `status`: it is a write to the status.
   virtual std::vector<kube::FieldError> validate(const json::Value& object, const json::Value& old,
                                                  bool status) const = 0;
+  // What is the server's own: the status of what is new or written otherwise, and generations. The
+  // object has its defaults.
+  virtual void prepareForCreate(json::Value& object) const;
+  virtual void prepareForUpdate(json::Value& object, const json::Value& old) const;
+  virtual void prepareForStatusUpdate(json::Value& object, const json::Value& old) const;
   // Whether a change makes a new generation.
-  virtual bool isNewGeneration(const json::Value& before, const json::Value& after) const = 0;
-  virtual bool hasGeneration() const = 0;
+  virtual bool isNewGeneration(const json::Value&, const json::Value&) const { return false; }
+  virtual bool hasGeneration() const { return false; }
   // For strategic merge. None: it is a custom one.
   virtual kube::Type type() const { return {}; }
   virtual const json::Value* schema() const { return nullptr; }  // OpenAPI, of a custom one

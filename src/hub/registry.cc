@@ -21,6 +21,7 @@ const kube::Resource kScale{
 constexpr std::string_view kOrphan = "orphan", kForeground = "foregroundDeletion";
 constexpr std::string_view kNameLetters = "bcdfghjklmnpqrstvwxz2456789";
 constexpr std::size_t kMaxGeneratedPrefix = 58;
+constexpr std::string_view kDefinitions = "apiextensions.k8s.io/customresourcedefinitions";
 
 bool isNamespace(const Kind& kind) { return kind.storage == "namespaces"; }
 bool isPod(const Kind& kind) { return kind.storage == "pods"; }
@@ -162,14 +163,14 @@ Outcome<Draft> Registry::create(KindRef kind, std::string_view ns, std::string_v
     system.makeObject().erase(field);
   system.make("uid") = newUid();
   system.make("creationTimestamp") = formatTime(clock_.now());
-  if (kind->hasGeneration()) system.make("generation") = 1;
-  if (kind->has_status) object.makeObject().erase("status");
-  if (isNamespace(*kind)) {
+  if (isNamespace(*kind))
     system.make("labels").make("kubernetes.io/metadata.name") = draft.key.name;
-    object.make("spec").make("finalizers") = json::Array{"kubernetes"};
-    object.make("status").make("phase") = "Active";
+  if (kind->storage == kDefinitions) {  // its objects go before it does
+    json::Array& finalizers = system.make("finalizers").makeArray();
+    finalizers.emplace_back(kDefinitionCleanUp);
   }
   kind->setDefaults(object);
+  kind->prepareForCreate(object);
   draft.object = std::move(object);
   return draft;
 }
@@ -279,28 +280,22 @@ Outcome<Draft> Registry::replace(KindRef kind, State before, json::Value object,
     return conflict(kind->resource, before->key.name,
                     "the object has been modified; please apply your changes to the latest version "
                     "and try again");
-  if (writing.subresource == "status") {
-    json::Value status = object["status"];
-    json::Value fields = object["metadata"]["managedFields"];
-    object = old;
-    set(object, "status", status);
-    set(object.make("metadata"), "managedFields", fields);
-  } else {
-    if (kind->has_status) set(object, "status", old["status"]);
-    if (isNamespace(*kind) && writing.subresource != "finalize")
-      set(object.make("spec"), "finalizers", old["spec"]["finalizers"]);
-  }
   json::Value& metadata = object.make("metadata");
   for (std::string_view field :
        {"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
         "resourceVersion", "generation", "selfLink", "name", "namespace"})
     set(metadata, field, old_metadata[field]);
-  if (isNamespace(*kind))
+  if (isNamespace(*kind)) {
     metadata.make("labels").make("kubernetes.io/metadata.name") = before->key.name;
+    if (writing.subresource != "finalize")
+      set(object.make("spec"), "finalizers", old["spec"]["finalizers"]);
+  }
   kind->setDefaults(object);
-  if (writing.subresource != "status" && kind->hasGeneration() &&
-      kind->isNewGeneration(old, object))
-    object.make("metadata").make("generation") = kube::generation(old) + 1;
+  if (writing.subresource == "status") {
+    kind->prepareForStatusUpdate(object, old);
+  } else {
+    kind->prepareForUpdate(object, old);
+  }
   return Draft{.operation = Draft::Operation::Update,
                .kind = std::move(kind),
                .key = before->key,

@@ -12,6 +12,9 @@
 
 namespace cadre::hub {
 
+// Keeps a CustomResourceDefinition until its objects are gone.
+inline constexpr std::string_view kDefinitionCleanUp = "customresourcecleanup.apiextensions.k8s.io";
+
 enum class FieldValidation { Ignore, Warn, Strict };
 enum class PatchType { Json, Merge, Strategic };
 
