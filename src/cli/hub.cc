@@ -11,6 +11,7 @@
 #include "json/yaml.h"
 #include "net/http_client.h"
 #include "net/http_server.h"
+#include "net/signing.h"
 #include "net/tls.h"
 #include "store/log.h"
 
@@ -78,6 +79,19 @@ Result<net::CertificateAndKey> keep(const fs::path& folder, const std::string& n
   CADRE_TRY(writeFile(key, made.key));
   CADRE_TRY(writeFile(certificate, made.certificate));
   return made;
+}
+
+// What signs the tokens of service accounts.
+Result<net::SigningKey> keepSigningKey(const fs::path& path) {
+  if (fs::exists(path)) {
+    CADRE_LET(std::string pem, readFile(path));
+    auto key = net::SigningKey::read(pem);
+    if (!key) return key.error().context("reading " + path.string());
+    return key;
+  }
+  CADRE_LET(auto key, net::SigningKey::generate(net::SigningKey::Algorithm::Es256));
+  CADRE_TRY(writeFile(path, key.pem()));
+  return key;
 }
 
 json::Value kubeconfig(std::string_view server, const net::CertificateAndKey& authority,
@@ -154,6 +168,7 @@ Result<int> runHub(const HubFlags& flags, const Surroundings& surroundings) {
       keep(data, "admin", {.common_name = "admin", .organization = "system:masters"}, &authority));
 
   CADRE_LET(store::Log log, store::Log::open(data / "hub.db", {.durable = !flags.fast}));
+  CADRE_LET(net::SigningKey signing_key, keepSigningKey(data / "tokens.key"));
   net::Loop loop;
   Random random = Random::fromSystem();
   hub::Hub hub(
@@ -165,6 +180,7 @@ Result<int> runHub(const HubFlags& flags, const Surroundings& surroundings) {
            changes.push_back({line.revision, line.key, line.value});
          return log.append(changes);
        },
+       .signing_key = std::move(signing_key),
        .connect = [&](const net::Url& url,
                       const std::string& authority) -> Result<std::unique_ptr<net::HttpClient>> {
          CADRE_LET(auto client, net::makeHttpClient(loop, {.url = url, .tls = {.ca = authority}}));

@@ -36,12 +36,17 @@ class BuiltInKind final : public Kind {
     hub::setDefaults(row_, object);
     object = typed(row_, object);
   }
-  void prepareForCreate(json::Value& object) const override { hub::prepareForCreate(row_, object); }
+  void prepareForCreate(json::Value& object) const override {
+    hub::prepareForCreate(row_, object);
+    object = typed(row_, object);
+  }
   void prepareForUpdate(json::Value& object, const json::Value& old) const override {
     hub::prepareForUpdate(row_, object, old);
+    object = typed(row_, object);
   }
   void prepareForStatusUpdate(json::Value& object, const json::Value& old) const override {
     hub::prepareForStatusUpdate(row_, object, old);
+    object = typed(row_, object);
   }
   std::vector<kube::FieldError> validate(const json::Value& object, const json::Value& old,
                                          bool) const override {

@@ -285,17 +285,16 @@ Outcome<Draft> Registry::replace(KindRef kind, State before, json::Value object,
        {"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
         "resourceVersion", "generation", "selfLink", "name", "namespace"})
     set(metadata, field, old_metadata[field]);
-  if (isNamespace(*kind)) {
+  if (isNamespace(*kind))
     metadata.make("labels").make("kubernetes.io/metadata.name") = before->key.name;
-    if (writing.subresource != "finalize")
-      set(object.make("spec"), "finalizers", old["spec"]["finalizers"]);
-  }
+  json::Value left = object["spec"]["finalizers"];
   kind->setDefaults(object);
   if (writing.subresource == "status") {
     kind->prepareForStatusUpdate(object, old);
   } else {
     kind->prepareForUpdate(object, old);
   }
+  if (writing.subresource == "finalize") set(object.make("spec"), "finalizers", left);
   return Draft{.operation = Draft::Operation::Update,
                .kind = std::move(kind),
                .key = before->key,
@@ -310,7 +309,8 @@ kube::Writer Registry::writerOf(const Kind& kind, const Writing& writing) const 
                       .api_version = kind.resource.apiVersion(),
                       .subresource = writing.subresource,
                       .now = clock_.now()};
-  if (kind.has_status) writer.reset = kube::resetFields(kind.resource.gvk(), writing.subresource);
+  if (kind.has_status && writing.subresource != "scale")
+    writer.reset = kube::resetFields(kind.resource.gvk(), writing.subresource);
   return writer;
 }
 
@@ -385,6 +385,16 @@ Outcome<Draft> Registry::apply(KindRef kind, const kube::ObjectKey& key, json::V
 // Who set which field. What an apply did not settle, such as defaults, belongs to nobody.
 void Registry::settleFields(Draft& draft, const json::Value& before) const {
   if (draft.applied) return;
+  // Who scales takes the count from whoever has it, but does not begin to have it.
+  if (draft.writing.subresource == "scale") {
+    auto owns = [&](const json::Value& entry) {
+      const json::Value* place = &entry["fieldsV1"];
+      for (std::string_view field : split(draft.kind->scale().spec_path, '.'))
+        if (!field.empty()) place = &(*place)[format("f:{}", field)];
+      return place->isObject();
+    };
+    if (std::ranges::none_of(before["metadata"]["managedFields"].array(), owns)) return;
+  }
   draft.object = kube::update(draft.kind->shape(), before, std::move(draft.object),
                               writerOf(*draft.kind, draft.writing));
 }
