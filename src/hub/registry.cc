@@ -387,9 +387,10 @@ void Registry::settleFields(Draft& draft, const json::Value& before) const {
   if (draft.applied) return;
   // Who scales takes the count from whoever has it, but does not begin to have it.
   if (draft.writing.subresource == "scale") {
+    std::string path = draft.kind->scale().spec_path;
     auto owns = [&](const json::Value& entry) {
       const json::Value* place = &entry["fieldsV1"];
-      for (std::string_view field : split(draft.kind->scale().spec_path, '.'))
+      for (std::string_view field : split(path, '.'))
         if (!field.empty()) place = &(*place)[format("f:{}", field)];
       return place->isObject();
     };
