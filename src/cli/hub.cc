@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "cli/commands.h"
 #include "json/yaml.h"
+#include "kinds/kaos/types.h"
 #include "net/http_client.h"
 #include "net/http_server.h"
 #include "net/signing.h"
@@ -180,6 +181,7 @@ Result<int> runHub(const HubFlags& flags, const Surroundings& surroundings) {
            changes.push_back({line.revision, line.key, line.value});
          return log.append(changes);
        },
+       .natives = {&kaos::agentKind(), &kaos::modelApiKind(), &kaos::mcpServerKind()},
        .signing_key = std::move(signing_key),
        .connect = [&](const net::Url& url,
                       const std::string& authority) -> Result<std::unique_ptr<net::HttpClient>> {

@@ -5,11 +5,12 @@
 #include "hub/builtin_defaults.h"
 #include "hub/builtin_types.h"
 #include "hub/builtin_validate.h"
+#include "hub/definition.h"
 
 namespace cadre::hub {
 namespace {
 
-class BuiltInKind final : public Kind {
+class BuiltInKind : public Kind {
  public:
   explicit BuiltInKind(const BuiltIn& row) : row_(row) {
     resource = row.resource();
@@ -97,11 +98,35 @@ class BuiltInKind final : public Kind {
   const BuiltIn& row_;
 };
 
+// A definition of other kinds has more to it than its types.
+class DefinitionKind final : public BuiltInKind {
+ public:
+  using BuiltInKind::BuiltInKind;
+
+  void prepareForCreate(json::Value& object) const override {
+    BuiltInKind::prepareForCreate(object);
+    object = defaulted(std::move(object));
+  }
+  void prepareForUpdate(json::Value& object, const json::Value& old) const override {
+    BuiltInKind::prepareForUpdate(object, old);
+    object = defaulted(std::move(object), old);
+  }
+  std::vector<kube::FieldError> validate(const json::Value& object, const json::Value& old,
+                                         bool) const override {
+    return validateCrd(object, old);
+  }
+};
+
 }  // namespace
 
 std::vector<KindRef> servedBuiltIns() {
   std::vector<KindRef> kinds;
-  for (const BuiltIn& row : builtIns()) kinds.push_back(std::make_shared<BuiltInKind>(row));
+  for (const BuiltIn& row : builtIns())
+    if (row.kind == "CustomResourceDefinition") {
+      kinds.push_back(std::make_shared<DefinitionKind>(row));
+    } else {
+      kinds.push_back(std::make_shared<BuiltInKind>(row));
+    }
   return kinds;
 }
 

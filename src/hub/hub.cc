@@ -111,7 +111,8 @@ Hub::Hub(Scheduler& scheduler, Random& random, HubOptions options)
                  std::move(options_.locate)),
       watches_(scheduler, options_.watches),
       collector_(scheduler, objects_, kinds_, registry_),
-      limits_(scheduler, objects_, kinds_, registry_) {
+      limits_(scheduler, objects_, kinds_, registry_),
+      definitions_(scheduler, objects_, kinds_, registry_, watches_, options_.natives) {
   for (KindRef& kind : servedBuiltIns()) kinds_.add(std::move(kind));
 }
 
@@ -120,6 +121,7 @@ Hub::~Hub() = default;
 void Hub::furnish() {
   objects_.each([this](const std::string& resource, const State& state) {
     Change came{.revision = state->revision, .resource = resource, .after = state};
+    definitions_.told(came);
     collector_.told(came);
   });
   auto make = [this](const KindRef& kind, json::Value object) {
@@ -692,6 +694,8 @@ void Hub::patch(const CallRef& call) {
 void Hub::write(const CallRef& call, Outcome<Draft> draft) {
   if (!draft) return refuse(call, draft.failure());
   call->warnings.insert(call->warnings.end(), draft->warnings.begin(), draft->warnings.end());
+  auto more = definitions_.warnings(*draft);
+  call->warnings.insert(call->warnings.end(), more.begin(), more.end());
   limits_.complete(*draft);
   Asking asking{.operation = draft->before ? "UPDATE" : "CREATE",
                 .kind = draft->kind,
@@ -817,6 +821,7 @@ void Hub::removeAll(const CallRef& call) {
 void Hub::told(const Change& change) {
   if (change.resource.starts_with("rbac.authorization.k8s.io/")) rbac_outdated_ = true;
   watches_.told(change);
+  definitions_.told(change);
   collector_.told(change);
   limits_.told(change);
 }

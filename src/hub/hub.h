@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "hub/admission.h"
 #include "hub/collector.h"
+#include "hub/definitions.h"
 #include "hub/kind.h"
 #include "hub/limits.h"
 #include "hub/objects.h"
@@ -100,6 +101,7 @@ class Hub {
   Watches watches_;
   Collector collector_;
   Limits limits_;
+  Definitions definitions_;
 };
 
 }  // namespace cadre::hub

@@ -51,8 +51,8 @@ struct FaultyTransport::Exchange : std::enable_shared_from_this<Exchange> {
       : scheduler(scheduler), random(random), faults(faults), handler(std::move(handler)) {}
 
   Duration someTime() {
-    return Duration(static_cast<std::int64_t>(static_cast<double>(faults.delay.count()) *
-                                              random.fraction()));
+    return Duration(
+        static_cast<std::int64_t>(static_cast<double>(faults.delay.count()) * random.fraction()));
   }
 
   void deliver(Function<void()> piece) {
@@ -64,16 +64,16 @@ struct FaultyTransport::Exchange : std::enable_shared_from_this<Exchange> {
     if (pieces.size() == 1) schedule();
   }
   void schedule() {
-    delivering = scheduler.after(
-        std::max<Duration>(0s, pieces.front().first - scheduler.clock().instant()),
-        [weak = weak_from_this()] {
-          auto self = weak.lock();
-          if (!self || self->over) return;
-          auto piece = std::move(self->pieces.front().second);
-          self->pieces.pop_front();
-          piece();
-          if (!self->over && !self->pieces.empty()) self->schedule();
-        });
+    delivering =
+        scheduler.after(std::max<Duration>(0s, pieces.front().first - scheduler.clock().instant()),
+                        [weak = weak_from_this()] {
+                          auto self = weak.lock();
+                          if (!self || self->over) return;
+                          auto piece = std::move(self->pieces.front().second);
+                          self->pieces.pop_front();
+                          piece();
+                          if (!self->over && !self->pieces.empty()) self->schedule();
+                        });
   }
   void end(Result<> result) {
     if (std::exchange(over, true)) return;
@@ -102,8 +102,7 @@ FaultyTransport::FaultyTransport(Scheduler& scheduler, Random& random, const Fau
       writes_(writes) {}
 
 Pending FaultyTransport::send(net::HttpRequest request, net::ResponseHandler handler) {
-  auto exchange =
-      std::make_shared<Exchange>(scheduler_, random_, faults_, std::move(handler));
+  auto exchange = std::make_shared<Exchange>(scheduler_, random_, faults_, std::move(handler));
   std::weak_ptr<Exchange> weak = exchange;
   exchange->watch = request.target.find("watch=") != std::string::npos;
   bool writes = request.method != "GET";
@@ -124,46 +123,46 @@ Pending FaultyTransport::send(net::HttpRequest request, net::ResponseHandler han
         if (writes) ++writes_;
         bool lost = !self->watch && happens(faults_.lost_answer);
         if (self->watch && happens(faults_.cut_watch))
-          self->cutting = scheduler_.after(
-              std::chrono::milliseconds(random_.below(30'000)), [weak] {
+          self->cutting =
+              scheduler_.after(std::chrono::milliseconds(random_.below(30'000)), [weak] {
                 if (auto self = weak.lock()) self->fail("cut the watch");
               });
         if (self->watch && happens(faults_.gone_watch))
-          self->cutting = scheduler_.after(
-              std::chrono::milliseconds(random_.below(30'000)), [weak] {
+          self->cutting =
+              scheduler_.after(std::chrono::milliseconds(random_.below(30'000)), [weak] {
                 auto self = weak.lock();
                 if (!self || self->over) return;
-                self->handler.data(format("{{\"type\":\"ERROR\",\"object\":{}}}\n",
-                                          status(410, "Expired")));
+                self->handler.data(
+                    format("{{\"type\":\"ERROR\",\"object\":{}}}\n", status(410, "Expired")));
                 self->end({});
               });
-        self->inner = inner_->send(
-            std::move(request),
-            {.head =
-                 [weak, lost](net::ResponseHead head) {
-                   if (auto self = weak.lock(); self && !lost)
-                     self->deliver([weak, head = std::move(head)] {
-                       if (auto self = weak.lock()) self->handler.head(head);
-                     });
-                 },
-             .data =
-                 [weak, lost](std::string_view data) {
-                   if (auto self = weak.lock(); self && !lost)
-                     self->deliver([weak, data = std::string(data)] {
-                       if (auto self = weak.lock()) self->handler.data(data);
-                     });
-                 },
-             .end =
-                 [weak, lost](Result<> result) {
-                   auto self = weak.lock();
-                   if (!self) return;
-                   self->deliver([weak, lost, result = std::move(result)]() mutable {
-                     auto self = weak.lock();
-                     if (!self) return;
-                     if (lost) return self->fail("lost the answer");
-                     self->end(std::move(result));
-                   });
-                 }});
+        self->inner =
+            inner_->send(std::move(request),
+                         {.head =
+                              [weak, lost](net::ResponseHead head) {
+                                if (auto self = weak.lock(); self && !lost)
+                                  self->deliver([weak, head = std::move(head)] {
+                                    if (auto self = weak.lock()) self->handler.head(head);
+                                  });
+                              },
+                          .data =
+                              [weak, lost](std::string_view data) {
+                                if (auto self = weak.lock(); self && !lost)
+                                  self->deliver([weak, data = std::string(data)] {
+                                    if (auto self = weak.lock()) self->handler.data(data);
+                                  });
+                              },
+                          .end =
+                              [weak, lost](Result<> result) {
+                                auto self = weak.lock();
+                                if (!self) return;
+                                self->deliver([weak, lost, result = std::move(result)]() mutable {
+                                  auto self = weak.lock();
+                                  if (!self) return;
+                                  if (lost) return self->fail("lost the answer");
+                                  self->end(std::move(result));
+                                });
+                              }});
       });
   return Pending([exchange] {
     exchange->over = true;

@@ -57,11 +57,17 @@ kube::Resource resourceOf(const json::Value& object) {
 }
 
 void mask(json::Value& value, std::string_view key = {}) {
-  static const std::vector<std::string_view> kDiffers{
-      "uid",           "resourceVersion",    "creationTimestamp",
-      "generation",    "managedFields",      "lastTransitionTime",
-      "lastUpdateTime", "observedGeneration", "cadre.dev/applied",
-      "cadre.dev/owner-uid", "kaos.tools/pod-spec-hash"};
+  static const std::vector<std::string_view> kDiffers{"uid",
+                                                      "resourceVersion",
+                                                      "creationTimestamp",
+                                                      "generation",
+                                                      "managedFields",
+                                                      "lastTransitionTime",
+                                                      "lastUpdateTime",
+                                                      "observedGeneration",
+                                                      "cadre.dev/applied",
+                                                      "cadre.dev/owner-uid",
+                                                      "kaos.tools/pod-spec-hash"};
   if (std::ranges::find(kDiffers, key) != kDiffers.end() && !value.isNull()) {
     value = "*";
     return;
@@ -80,8 +86,7 @@ struct Simulation::Operator {
   std::unique_ptr<engine::Engine> engine;
 };
 
-Simulation::Simulation(const System& system, std::uint64_t seed)
-    : system_(system), random_(seed) {
+Simulation::Simulation(const System& system, std::uint64_t seed) : system_(system), random_(seed) {
   hub_ = std::make_unique<hub::Hub>(scheduler_, random_, hub::HubOptions{});
   hub_->furnish();
   scheduler_.runReady();
@@ -106,9 +111,7 @@ void Simulation::start() {
   engine::EngineOptions options;
   system_.serve(scheduler_, options);
   options.namespaces = {std::string(kNamespace)};
-  options.hash_secret = [](std::string_view value) {
-    return format("{:016x}", stableHash(value));
-  };
+  options.hash_secret = [](std::string_view value) { return format("{:016x}", stableHash(value)); };
   operator_->engine =
       std::make_unique<engine::Engine>(*operator_->client, random_, std::move(options));
   operator_->engine->lead(true);
@@ -183,7 +186,8 @@ void Simulation::act() {
     }
     wanted_[id] = object;
   } else if (what < 70 && !wanted_.empty()) {
-    auto chosen = std::next(wanted_.begin(), static_cast<std::ptrdiff_t>(random_.below(wanted_.size())));
+    auto chosen =
+        std::next(wanted_.begin(), static_cast<std::ptrdiff_t>(random_.below(wanted_.size())));
     write("DELETE", resourceOf(chosen->second), kube::ObjectKey::of(chosen->second), nullptr);
     wanted_.erase(chosen);
   } else if (what < 85) {

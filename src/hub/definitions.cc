@@ -1,0 +1,70 @@
+#include "hub/definitions.h"
+
+#include "base/format.h"
+#include "hub/definition.h"
+
+namespace cadre::hub {
+namespace {
+
+constexpr std::string_view kDefinitions = "apiextensions.k8s.io/customresourcedefinitions";
+
+std::string storageOf(const json::Value& definition) {
+  return format("{}/{}", definition["spec"]["group"].string(),
+                definition["spec"]["names"]["plural"].string());
+}
+
+}  // namespace
+
+Definitions::Definitions(Scheduler& scheduler, Objects& objects, Kinds& kinds, Registry& registry,
+                         Watches& watches, std::vector<const kube::Kind*> natives)
+    : scheduler_(scheduler),
+      objects_(objects),
+      kinds_(kinds),
+      registry_(registry),
+      watches_(watches),
+      natives_(std::move(natives)) {}
+
+void Definitions::told(const Change& change) {
+  if (change.resource != kDefinitions) return;
+  if (!change.after) {
+    std::string storage = storageOf(change.before->value());
+    kinds_.remove(storage);
+    watches_.end(storage);
+    // Another one may have waited for its names.
+    for (const auto& [key, state] : objects_.all(kDefinitions))
+      scheduler_.post([this, key = key] { look(key); });
+    return;
+  }
+  json::Value definition = change.after->value();
+  std::string storage = storageOf(definition);
+  bool served = kinds_.stored(storage) != nullptr;
+  if (isEstablished(definition)) {
+    if (!served) objects_.begin(storage);
+    kinds_.remove(storage);
+    for (KindRef& kind : kindsOf(definition, natives_)) kinds_.add(std::move(kind));
+  }
+  // Not from inside of what tells.
+  scheduler_.post([this, key = change.after->key] { look(key); });
+}
+
+void Definitions::look(const kube::ObjectKey& key) {
+  KindRef kind = kinds_.stored(kDefinitions);
+  auto definition = registry_.get(*kind, key);
+  if (!definition || kube::isDeleting(*definition)) return;
+  std::vector<json::Value> others;
+  for (const auto& [other, state] : objects_.all(kDefinitions))
+    if (other != key) others.push_back(state->value());
+  json::Value status = acceptedStatus(*definition, others, scheduler_.clock().now());
+  if (status == (*definition)["status"]) return;
+  definition->make("status") = std::move(status);
+  auto draft = registry_.update(kind, key, *std::move(definition),
+                                {.manager = "cadre-hub", .subresource = "status"});
+  if (draft) (void)static_cast<bool>(registry_.finish(*std::move(draft)));
+}
+
+std::vector<std::string> Definitions::warnings(const Draft& draft) const {
+  if (draft.kind->storage != kDefinitions || !draft.writing.subresource.empty()) return {};
+  return uncheckedOf(draft.object, natives_);
+}
+
+}  // namespace cadre::hub

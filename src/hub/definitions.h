@@ -1,0 +1,32 @@
+#pragma once
+
+#include "hub/custom.h"
+#include "hub/registry.h"
+#include "hub/watches.h"
+
+namespace cadre::hub {
+
+// Makes kinds of the CustomResourceDefinitions that there are, and tells in their status what
+// became of them.
+class Definitions {
+ public:
+  Definitions(Scheduler& scheduler, Objects& objects, Kinds& kinds, Registry& registry,
+              Watches& watches, std::vector<const kube::Kind*> natives);
+
+  // A change that is kept; what was there before the first, as having come.
+  void told(const Change& change);
+  // What is not checked of the objects of such a definition: for whoever writes it.
+  std::vector<std::string> warnings(const Draft& draft) const;
+
+ private:
+  void look(const kube::ObjectKey& key);
+
+  Scheduler& scheduler_;
+  Objects& objects_;
+  Kinds& kinds_;
+  Registry& registry_;
+  Watches& watches_;
+  const std::vector<const kube::Kind*> natives_;
+};
+
+}  // namespace cadre::hub
