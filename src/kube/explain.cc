@@ -46,7 +46,10 @@ std::string range(const std::string& least, const std::string& most) {
 std::vector<std::string> constraints(const Schema& schema, std::string_view mark = "") {
   std::vector<std::string> out;
   if (schema.fallback) out.push_back("Default: " + json::write(*schema.fallback));
-  if (!schema.one_of.empty()) out.push_back("One of: " + join(schema.one_of, ", "));
+  std::vector<std::string> values;
+  for (const json::Value& value : schema.one_of)
+    values.push_back(value.isString() ? value.string() : json::write(value));
+  if (!values.empty()) out.push_back("One of: " + join(values, ", "));
   std::string least, most;
   if (schema.least && *schema.least != kLeastInt) least = number(*schema.least);
   if (schema.most && *schema.most != kMostInt) most = number(*schema.most);

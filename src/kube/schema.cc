@@ -120,7 +120,7 @@ Described Described::defaults(json::Value value) {
   return *this;
 }
 Described Described::oneOf(std::vector<std::string> values) {
-  schema_->one_of = std::move(values);
+  schema_->one_of = texts(values);
   return *this;
 }
 Described Described::pattern(std::string_view text) {
@@ -296,7 +296,7 @@ void addConstraints(const Schema& schema, json::Object& out) {
     out.set(counted ? "maxItems" : mapped ? "maxProperties" : "maxLength", *schema.most_size);
   if (schema.least) out.set("minimum", number(*schema.least));
   if (schema.most) out.set("maximum", number(*schema.most));
-  if (!schema.one_of.empty()) out.set("enum", texts(schema.one_of));
+  if (!schema.one_of.empty()) out.set("enum", schema.one_of);
   if (!schema.pattern.empty()) out.set("pattern", schema.pattern.text());
   if (!schema.format.empty()) out.set("format", schema.format);
   if (schema.nullable) out.set("nullable", true);
@@ -469,6 +469,8 @@ void fillIn(json::Value& value, const Schema& schema) {
 }
 
 }  // namespace
+
+void setDefaults(const Schema& schema, json::Value& value) { fillIn(value, schema); }
 
 json::Value withDefaults(const Kind& kind, json::Value object) {
   if (!object.isObject()) return object;

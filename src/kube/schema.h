@@ -102,21 +102,29 @@ struct Schema {
   bool nullable = false;
   bool secret = false;                       // its value is never shown
   bool preserve_unknown = false;             // an object that may have other fields, which are kept
+  bool embedded = false;                     // an object with a kind and metadata of its own
+  bool closed = false;                       // a map that may have no entries
   std::optional<json::Value> fallback = {};  // the default that the server sets
   json::Value initial = {};                  // what C++ begins with
-  std::vector<std::string> one_of = {};
+  json::Array one_of = {};
   Pattern pattern = {};
   std::string bad_pattern = {};                                 // why there is none; see problems()
   std::string format = {};                                      // see knownFormat()
   std::optional<std::int64_t> least_size = {}, most_size = {};  // characters, items or entries
+  Type sized = Type::Any;                                       // whose, where any type is allowed
   std::optional<double> least = {}, most = {};                  // of numbers
+  bool above_least = false, below_most = false;                 // these themselves are not allowed
+  std::optional<double> multiple_of = {};
   List list = List::Atomic;
   std::vector<std::string> keys = {};    // of a list that is a map
   std::vector<std::string> any_of = {};  // of these fields at least one must be there
+  std::vector<std::string> needs = {};   // fields that must be there, though not described here
   std::vector<Rule> rules = {};
   std::vector<Check> checks = {};
   std::vector<Property> fields;             // of an object, in the order of their description
   std::unique_ptr<Schema> items = nullptr;  // of an array or a map
+  struct Combined;
+  std::shared_ptr<const Combined> combined = nullptr;
 
   const Property* field(std::string_view name) const;
 };
@@ -124,6 +132,12 @@ struct Schema {
 struct Property {
   std::string name;
   Schema schema;
+};
+
+// What else must hold for a value, in terms of other schemas.
+struct Schema::Combined {
+  std::vector<Schema> all, any, one;  // each of them, at least one, exactly one
+  std::unique_ptr<Schema> none;
 };
 
 // The value of a field is described in a chain: f("port", &Server::port, "...").required().min(1).
@@ -214,11 +228,13 @@ json::Value crd(const Kind& kind);
 // The object as the API server makes it before it looks at it: absent fields with defaults are set,
 // nulls that are not allowed are gone. Unknown fields stay.
 json::Value withDefaults(const Kind& kind, json::Value object);
+// The same for one value.
+void setDefaults(const Schema& schema, json::Value& value);
 
 // What is wrong with a description itself, as sentences: for the test of each kind.
 std::vector<std::string> problems(const Kind& kind);
 
-// The formats of texts that are checked here as the API server does.
+// The formats of texts that are checked here as the API server does; others mean nothing to it.
 bool knownFormat(std::string_view format);
 bool hasFormat(std::string_view format, std::string_view text);
 

@@ -12,6 +12,7 @@
 #include "json/utf8.h"
 #include "json/write.h"
 #include "kube/names.h"
+#include "kube/object_meta.h"
 
 namespace cadre::kube {
 
@@ -52,18 +53,28 @@ FaultWords wordsOf(Fault fault) {
   return {"FieldValueInvalid", "Invalid value"};
 }
 
-// With one of these the rules of the whole object are not asked, here and in the server.
-bool blocks(Fault fault) {
-  return fault == Fault::TypeInvalid || fault == Fault::Required || fault == Fault::TooLong ||
-         fault == Fault::TooMany || fault == Fault::NotSupported;
-}
-
 bool isWhole(const json::Value& value) {
   return value.isInteger() || (value.isNumber() && std::abs(value.number()) <= kMaxWhole &&
                                std::trunc(value.number()) == value.number());
 }
 
 std::string_view typeOf(const json::Value& value) { return value.typeName(); }
+
+// What the server calls the type of a value that should be a text of some format.
+std::string_view formatOf(const json::Value& value) {
+  return value.isInteger() ? "int64" : value.isNumber() ? "float64" : "";
+}
+
+bool isMultiple(double value, double of) {
+  if (of <= 0) return true;  // nobody can be one
+  double times = of < 1 ? value * (1 / of) : value / of;
+  return std::abs(times - std::round(times)) <= 1e-9 * std::max(1.0, std::abs(times));
+}
+
+// Whose size is limited.
+Type sizedType(const Schema& schema) {
+  return schema.type == Type::Any ? schema.sized : schema.type;
+}
 
 bool hasType(const json::Value& value, const Schema& schema) {
   switch (schema.type) {
@@ -105,11 +116,11 @@ std::string shown(const json::Value& value, bool secret) {
   return shorten(json::write(value), kLimit);
 }
 
-std::string quotedList(const std::vector<std::string>& list) {
+std::string quotedList(const json::Array& list) {
   std::string out;
-  for (const std::string& one : list) {
+  for (const json::Value& one : list) {
     if (!out.empty()) out += ", ";
-    json::appendQuoted(out, one);
+    json::appendQuoted(out, one.isString() ? one.string() : json::write(one));
   }
   return out;
 }
@@ -143,25 +154,6 @@ std::string nearest(std::string_view name, const std::vector<std::string_view>& 
   return found;
 }
 
-const std::vector<std::string_view>& metadataFields() {
-  static const std::vector<std::string_view> kNames = {"annotations",
-                                                       "creationTimestamp",
-                                                       "deletionGracePeriodSeconds",
-                                                       "deletionTimestamp",
-                                                       "finalizers",
-                                                       "generateName",
-                                                       "generation",
-                                                       "labels",
-                                                       "managedFields",
-                                                       "name",
-                                                       "namespace",
-                                                       "ownerReferences",
-                                                       "resourceVersion",
-                                                       "selfLink",
-                                                       "uid"};
-  return kNames;
-}
-
 // A place in the object, told in the two ways in which the server tells it: the keys of maps as
 // .key where it looks at types, and as [key] where it looks at rules.
 class Path {
@@ -183,6 +175,7 @@ class Path {
   [[nodiscard]] Step key(std::string_view name) { return add("{", name); }
   [[nodiscard]] Step index(std::size_t index) { return add("[", std::to_string(index)); }
 
+  bool empty() const { return steps_.empty(); }
   std::string text(Keys keys) const {
     std::string out;
     for (const auto& [kind, name] : steps_) {
@@ -214,42 +207,69 @@ Detail FieldError::detail() const {
 
 // ------------------------------------------------------------------------------------------------
 
-bool knownFormat(std::string_view format) {
-  return format == "int64" || format == "date-time" || format == "byte";
-}
-
-bool hasFormat(std::string_view format, std::string_view text) {
-  if (format == "date-time") return parseTime(text).has_value();
-  if (format == "byte") {
-    static const Pattern kBase64 = *Pattern::parse(
-        "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})$");
-    return kBase64.matches(text);
-  }
-  return true;
+bool blocksRules(Fault fault) {
+  return fault == Fault::TypeInvalid || fault == Fault::Required || fault == Fault::TooLong ||
+         fault == Fault::TooMany || fault == Fault::NotSupported;
 }
 
 class Validator {
  public:
-  explicit Validator(Validation& out) : out_(out) {}
+  explicit Validator(Validation& out, std::string_view root = {}) : out_(out), root_(root) {}
 
-  // Types, sizes and values: what the schema of a CRD says without its rules.
-  void shape(const json::Value& value, const Schema& schema, bool secret = false) {
-    if (full()) return;
+  // Types, sizes and values: what the schema of a CRD says without its rules. What is as it was
+  // before is passed over. How well it fits is told: where none of several schemas is met, the
+  // server tells what is wrong by the one that had most to say, and counts like this.
+  int shape(const json::Value& value, const Schema& schema, const json::Value* old = nullptr,
+            bool secret = false) {
+    if (full()) return 0;
+    if (old && *old == value && !path_.empty()) return 0;
     secret = secret || schema.secret;
-    if (value.isNull() && (schema.nullable || schema.type == Type::Any)) return;
-    if (!hasType(value, schema))
+    int fit = 0;
+    bool formatted = schema.type == Type::String && knownFormat(schema.format);
+    if (value.isNull() ? schema.nullable || schema.type == Type::Any : hasType(value, schema))
+      fit += 1;
+    else if (formatted && !value.isNull() && !value.isArray())
+      add(Fault::TypeInvalid, quoted(formatOf(value)),
+          format("{} in body must be of type {}: {}", here(), schema.format,
+                 quoted(formatOf(value))));
+    else
       add(Fault::TypeInvalid, quoted(typeOf(value)),
           format("{} in body must be of type {}: {}", here(), expectedType(schema),
                  quoted(typeOf(value))));
     if (!schema.one_of.empty() &&
-        (!value.isString() ||
-         std::ranges::find(schema.one_of, value.string()) == schema.one_of.end()))
+        (value.isNull() || std::ranges::find(schema.one_of, value) == schema.one_of.end()))
       add(Fault::NotSupported, shown(value, secret),
           "supported values: " + quotedList(schema.one_of));
+    if (value.isNull()) return fit;
+    fit += schema.type == Type::Any && schema.format.empty() ? 3 : 5;
+    if (value.isNumber() || value.isArray()) fit += 2;
+    if (value.isString()) fit += schema.format.empty() ? 1 : 2;
+    if (value.isObject()) fit += 1;
+    if (schema.combined) fit += combined(value, *schema.combined, secret);
     if (value.isNumber()) numberShape(value, schema, secret);
     if (value.isString()) textShape(value, schema, secret);
-    if (value.isArray()) listShape(value, schema, secret);
-    if (value.isObject()) objectShape(value.object(), schema, secret);
+    if (value.isArray()) fit += listShape(value, schema, old, secret);
+    if (value.isObject()) fit += objectShape(value.object(), schema, old, secret);
+    return fit;
+  }
+
+  // What must be there once, in all lists below.
+  void lists(const json::Value& value, const Schema& schema, bool secret = false) {
+    secret = secret || schema.secret;
+    if (value.isArray() && schema.type == Type::Array) uniqueness(value.array(), schema, secret);
+    below(value, schema,
+          [&](const json::Value& member, const Schema& inner) { lists(member, inner, secret); });
+  }
+
+  // What embedded objects must have.
+  void embedded(const json::Value& value, const Schema& schema) {
+    if (schema.embedded && value.isObject() && !path_.empty()) {
+      std::string path = path_.text(Path::Keys::Bracketed);
+      for (FieldError& error : validateEmbeddedObject(value, placed(path)))
+        if (!full()) out_.errors.push_back(std::move(error));
+    }
+    below(value, schema,
+          [&](const json::Value& member, const Schema& inner) { embedded(member, inner); });
   }
 
   // Rules and checks.
@@ -323,6 +343,16 @@ class Validator {
     if (!value.isObject()) return;
     std::vector<json::Object::Member> kept;
     for (auto& [key, member] : value.makeObject()) {
+      if (schema && schema->embedded && (key == "apiVersion" || key == "kind")) {
+        kept.emplace_back(key, std::move(member));
+        continue;
+      }
+      if (schema && schema->embedded && key == "metadata") {
+        auto step = path_.field(key);
+        for (const std::string& name : pruneMetadata(member)) addUnknown(name, metadataFields());
+        kept.emplace_back(key, std::move(member));
+        continue;
+      }
       if (const Property* field = schema ? schema->field(key) : nullptr) {
         auto step = path_.field(key);
         prune(member, &field->schema);
@@ -410,6 +440,93 @@ class Validator {
   Path& path() { return path_; }
 
  private:
+  // Looks at what a value has that its schema describes.
+  template <class Look>
+  void below(const json::Value& value, const Schema& schema, Look look) {
+    if (full()) return;
+    if (value.isArray() && schema.type == Type::Array && schema.items)
+      for (std::size_t i = 0; i < value.array().size(); ++i) {
+        auto step = path_.index(i);
+        look(value.at(i), *schema.items);
+      }
+    if (!value.isObject()) return;
+    for (const auto& [key, member] : value.object()) {
+      if (const Property* field = schema.field(key)) {
+        auto step = path_.field(key);
+        look(member, field->schema);
+      } else if (schema.type == Type::Map && schema.items) {
+        auto step = path_.key(key);
+        look(member, *schema.items);
+      }
+    }
+  }
+
+  // What a schema finds wrong, apart from the rest.
+  struct Found {
+    int fit = 0;
+    std::vector<FieldError> errors;
+  };
+  Found apart(const json::Value& value, const Schema& schema, bool secret) {
+    std::vector<FieldError> kept = std::exchange(out_.errors, {});
+    int fit = shape(value, schema, nullptr, secret);
+    return {fit, std::exchange(out_.errors, std::move(kept))};
+  }
+  void take(Found found) {
+    for (FieldError& error : found.errors)
+      if (!full()) out_.errors.push_back(std::move(error));
+  }
+  // About several schemas at once, for which the server names no field.
+  void addCombined(std::string_view what) {
+    if (full()) return;
+    out_.errors.push_back({.path = root_.empty() ? "<nil>" : root_,
+                           .fault = Fault::Invalid,
+                           .message = format("Invalid value: \"\": {} {}", quoted(here()), what)});
+  }
+
+  int combined(const json::Value& value, const Schema::Combined& schemas, bool secret) {
+    int fit = 0;
+    auto judge = [&](const std::vector<Schema>& list, bool only_one, std::string_view words) {
+      if (list.empty()) return;
+      std::size_t met = 0;
+      std::optional<Found> best;
+      for (const Schema& one : list) {
+        Found found = apart(value, one, secret);
+        if (found.errors.empty()) {
+          if (met++ == 0) best = std::move(found);
+          if (!only_one) break;
+        } else if (met == 0 && (!best || found.fit > best->fit)) {
+          best = std::move(found);
+        }
+      }
+      if (met == 0 || (only_one && met > 1))
+        addCombined(only_one
+                        ? format("{}. Found {}", words,
+                                 met == 0 ? "none valid" : format("{} valid alternatives", met))
+                        : std::string(words));
+      fit += best->fit;
+      take(*std::move(best));
+    };
+    judge(schemas.any, false, "must validate at least one schema (anyOf)");
+    judge(schemas.one, true, "must validate one and only one schema (oneOf)");
+    std::size_t met = 0;
+    for (const Schema& one : schemas.all) {
+      Found found = apart(value, one, secret);
+      if (found.errors.empty()) ++met;
+      fit += found.fit;
+      take(std::move(found));
+    }
+    if (met < schemas.all.size())
+      addCombined(format("must validate all the schemas (allOf){}", met ? "" : ". None validated"));
+    if (schemas.none && apart(value, *schemas.none, secret).errors.empty())
+      addCombined("must not validate the schema (not)");
+    return fit;
+  }
+
+  // From the root that the server looks at.
+  std::string placed(std::string path) const {
+    if (root_.empty() || path.empty()) return root_ + path;
+    return root_ + (path.starts_with('[') ? "" : ".") + path;
+  }
   bool full() const { return out_.errors.size() >= kMaxFieldErrors; }
   std::string here() const { return path_.text(Path::Keys::Dotted); }
   static std::string quoted(std::string_view text) {
@@ -427,6 +544,7 @@ class Validator {
   }
   void addAt(std::string path, Fault fault, std::string_view value, std::string_view detail) {
     if (full()) return;
+    path = placed(std::move(path));
     std::string message(wordsOf(fault).words);
     for (std::string_view part : {value, detail})
       if (!part.empty()) message += format(": {}", part);
@@ -434,20 +552,25 @@ class Validator {
   }
 
   void numberShape(const json::Value& value, const Schema& schema, bool secret) {
-    auto compare = [&](const std::optional<double>& limit, bool broken, std::string_view words) {
-      if (!limit || !broken) return;
+    auto tell = [&](double limit, std::string_view words) {
       std::string text;
-      json::appendNumber(text, *limit);
+      json::appendNumber(text, limit);
       add(Fault::Invalid, shown(value, secret),
-          format("{} in body should be {} than or equal to {}", here(), words, text));
+          format("{} in body should be {} {}", here(), words, text));
     };
-    compare(schema.least, schema.least && value.number() < *schema.least, "greater");
-    compare(schema.most, schema.most && value.number() > *schema.most, "less");
+    double number = value.number();
+    if (schema.multiple_of && !isMultiple(number, *schema.multiple_of))
+      tell(*schema.multiple_of, "a multiple of");
+    if (schema.least && (schema.above_least ? number <= *schema.least : number < *schema.least))
+      tell(*schema.least, schema.above_least ? "greater than" : "greater than or equal to");
+    if (schema.most && (schema.below_most ? number >= *schema.most : number > *schema.most))
+      tell(*schema.most, schema.below_most ? "less than" : "less than or equal to");
   }
 
   void textShape(const json::Value& value, const Schema& schema, bool secret) {
     const std::string& text = value.string();
-    bool sized = schema.type == Type::String || schema.type == Type::IntOrString;
+    Type type = sizedType(schema);
+    bool sized = type == Type::String || type == Type::IntOrString;
     std::int64_t length = schema.least_size || schema.most_size ? characters(text) : 0;
     if (sized && schema.most_size && length > *schema.most_size)
       add(Fault::TooLong, "",
@@ -459,32 +582,32 @@ class Validator {
     else if (!schema.pattern.matches(text))
       add(Fault::Invalid, shown(value, secret),
           format("{} in body should match '{}'", here(), schema.pattern.text()));
-    if (schema.type == Type::String && !schema.format.empty() && !hasFormat(schema.format, text))
+    if ((schema.type == Type::String || schema.type == Type::Any) && !schema.format.empty() &&
+        !hasFormat(schema.format, text))
       add(Fault::TypeInvalid, shown(value, secret),
           format("{} in body must be of type {}: {}", here(), schema.format, shown(value, secret)));
   }
 
-  void listShape(const json::Value& value, const Schema& schema, bool secret) {
+  int listShape(const json::Value& value, const Schema& schema, const json::Value* old,
+                bool secret) {
     const json::Array& list = value.array();
     auto size = static_cast<std::int64_t>(list.size());
-    if (schema.type != Type::Array) return;
-    if (schema.items)
-      for (std::size_t i = 0; i < list.size() && !full(); ++i) {
-        auto step = path_.index(i);
-        shape(list[i], *schema.items, secret);
-      }
-    if (schema.least_size && size < *schema.least_size)
-      add(Fault::Invalid, std::to_string(size),
-          format("{} in body should have at least {} items", here(), *schema.least_size));
-    tooMany(size, schema);
-    if (schema.list == Schema::List::Map)
-      for (std::size_t i = 0; i < list.size(); ++i)
-        if (!list[i].isObject() && !list[i].isNull()) {
-          auto step = path_.index(i);
-          return add(Fault::Invalid, shown(list[i], secret),
-                     "must be an object for an array of list-type map", Path::Keys::Bracketed);
-        }
-    if (schema.list != Schema::List::Atomic) uniqueness(list, schema, secret);
+    if (sizedType(schema) == Type::Array) {
+      if (schema.least_size && size < *schema.least_size)
+        add(Fault::Invalid, std::to_string(size),
+            format("{} in body should have at least {} items", here(), *schema.least_size));
+      tooMany(size, schema);
+    }
+    if (schema.type == Type::Map || !schema.items) return 0;
+    int fit = 0;
+    auto before = byKeys(old, schema);
+    for (std::size_t i = 0; i < list.size() && !full(); ++i) {
+      auto step = path_.index(i);
+      auto found =
+          before.empty() ? before.end() : before.find(json::write(keysOf(list[i], schema)));
+      fit += shape(list[i], *schema.items, found == before.end() ? nullptr : found->second, secret);
+    }
+    return fit;
   }
 
   void tooMany(std::int64_t size, const Schema& schema) {
@@ -496,6 +619,14 @@ class Validator {
 
   // Each second one is told, further ones are not.
   void uniqueness(const json::Array& list, const Schema& schema, bool secret) {
+    if (schema.list == Schema::List::Atomic) return;
+    if (schema.list == Schema::List::Map)
+      for (std::size_t i = 0; i < list.size(); ++i)
+        if (!list[i].isObject() && !list[i].isNull()) {
+          auto step = path_.index(i);
+          return add(Fault::Invalid, shown(list[i], secret),
+                     "must be an object for an array of list-type map", Path::Keys::Bracketed);
+        }
     std::map<std::string, int> seen;
     for (std::size_t i = 0; i < list.size(); ++i) {
       json::Value key = list[i];
@@ -529,30 +660,43 @@ class Validator {
     return out;
   }
 
-  void objectShape(const json::Object& object, const Schema& schema, bool secret) {
-    if (schema.type == Type::Map) {
-      auto size = static_cast<std::int64_t>(object.size());
+  int objectShape(const json::Object& object, const Schema& schema, const json::Value* old,
+                  bool secret) {
+    auto before = [&](std::string_view name) { return old ? old->object().find(name) : nullptr; };
+    auto size = static_cast<std::int64_t>(object.size());
+    Type type = sizedType(schema);
+    if (type == Type::Map || type == Type::Object) {
       if (schema.least_size && size < *schema.least_size)
         add(Fault::Invalid, std::to_string(size),
             format("{} in body should have at least {} properties", here(), *schema.least_size));
       tooMany(size, schema);
-      for (const auto& [key, item] : object) {
-        if (full() || !schema.items) return;
-        auto step = path_.key(key);
-        shape(item, *schema.items, secret);
-      }
     }
+    int fit = 0;
+    if (schema.type == Type::Map && (schema.items || schema.closed))
+      for (const auto& [key, item] : object) {
+        if (full() || schema.field(key)) continue;
+        if (schema.closed) {
+          add(Fault::Invalid, quoted(key),
+              format("{}.{} in body is a forbidden property", here(), key));
+          continue;
+        }
+        auto step = path_.key(key);
+        fit += shape(item, *schema.items, before(key), secret);
+      }
     for (const Property& field : schema.fields) {
       auto step = path_.field(field.name);
       if (const json::Value* member = object.find(field.name))
-        shape(*member, field.schema, secret);
+        fit += shape(*member, field.schema, before(field.name), secret);
       else if (field.schema.required)
         add(Fault::Required, "", "");
     }
+    for (const std::string& name : schema.needs)
+      if (!object.contains(name)) missing(name);
     auto is_there = [&](const std::string& name) { return object.contains(name); };
-    if (schema.any_of.empty() || std::ranges::any_of(schema.any_of, is_there)) return;
+    if (schema.any_of.empty() || std::ranges::any_of(schema.any_of, is_there)) return fit;
     auto step = path_.field(schema.any_of.front());  // as the server, which tells no more
     add(Fault::Required, "", "at least one of " + join(schema.any_of, ", ") + " must be set");
+    return fit;
   }
 
   void metadataName(const json::Value& value, const Kind& kind) {
@@ -599,6 +743,7 @@ class Validator {
   }
 
   Validation& out_;
+  const std::string root_;
   Path path_;
 };
 
@@ -640,27 +785,54 @@ std::vector<FieldError> validateValue(const Schema& schema, const json::Value& v
   Validator validator(out);
   auto step = validator.path().field(path);
   validator.shape(value, schema);
+  validator.lists(value, schema);
   return std::move(out.errors);
+}
+
+std::vector<FieldError> validateShape(const Schema& schema, const json::Value& value,
+                                      const ShapeOptions& options) {
+  Validation out;
+  Validator(out, options.root).shape(value, schema, options.old);
+  return std::move(out.errors);
+}
+
+std::vector<FieldError> validateLists(const Schema& schema, const json::Value& value,
+                                      std::string_view root) {
+  Validation out;
+  Validator(out, root).lists(value, schema);
+  return std::move(out.errors);
+}
+
+std::vector<FieldError> validateEmbedded(const Schema& schema, const json::Value& value,
+                                         std::string_view root) {
+  Validation out;
+  Validator(out, root).embedded(value, schema);
+  return std::move(out.errors);
+}
+
+std::vector<std::string> prune(const Schema& schema, json::Value& value) {
+  Validation out;
+  Validator(out).prune(value, &schema);
+  std::vector<std::string> paths;
+  for (FieldError& error : out.unknown) paths.push_back(std::move(error.path));
+  return paths;
 }
 
 namespace {
 
-void validateParts(Validator& validator, Validation& out, const Kind& kind,
-                   const json::Value& object, const json::Value& old, bool status) {
-  struct Part {
-    std::string_view name;
-    const Schema& schema;
-  };
+struct Part {
+  std::string_view name;
+  const Schema& schema;
+};
+
+std::vector<Part> partsOf(const Kind& kind, bool status) {
   std::vector<Part> parts{{"spec", kind.spec}};
   if (status) parts.push_back({"status", kind.status});
-  for (const Part& part : parts) {
-    const json::Value* value = object.object().find(part.name);
-    auto step = validator.path().field(part.name);
-    if (value) validator.shape(*value, part.schema);
-  }
-  if (!object.object().contains("spec") && kind.needsSpec()) validator.missing("spec");
-  if (std::ranges::any_of(out.errors, [](const FieldError& e) { return blocks(e.fault); })) return;
+  return parts;
+}
 
+void rulesOfParts(Validator& validator, const Kind& kind, const json::Value& object,
+                  const json::Value& old, const std::vector<Part>& parts) {
   validator.rules(object, old.isNull() ? nullptr : &old, kind.rules, "object");
   validator.checks(object, kind.checks, false);
   for (const Part& part : parts) {
@@ -668,6 +840,22 @@ void validateParts(Validator& validator, Validation& out, const Kind& kind,
     auto step = validator.path().field(part.name);
     if (value) validator.meaning(*value, old.object().find(part.name), part.schema);
   }
+}
+
+void validateParts(Validator& validator, Validation& out, const Kind& kind,
+                   const json::Value& object, const json::Value& old, bool status) {
+  const std::vector<Part> parts = partsOf(kind, status);
+  for (const Part& part : parts) {
+    const json::Value* value = object.object().find(part.name);
+    auto step = validator.path().field(part.name);
+    if (!value) continue;
+    validator.shape(*value, part.schema);
+    validator.lists(*value, part.schema);
+  }
+  if (!object.object().contains("spec") && kind.needsSpec()) validator.missing("spec");
+  if (std::ranges::any_of(out.errors, [](const FieldError& e) { return blocksRules(e.fault); }))
+    return;
+  rulesOfParts(validator, kind, object, old, parts);
 }
 
 Validation validateAlone(const Kind& kind, const json::Value& given, const json::Value& old_given,
@@ -706,6 +894,14 @@ Validation validate(const Kind& kind, const json::Value& object, const ValidateO
     });
   }
   return out;
+}
+
+std::vector<FieldError> validateRules(const Kind& kind, const json::Value& object,
+                                      const json::Value& old, bool status) {
+  Validation out;
+  Validator validator(out);
+  rulesOfParts(validator, kind, object, old, partsOf(kind, status));
+  return std::move(out.errors);
 }
 
 json::Value pruned(const Kind& kind, json::Value object) {

@@ -87,6 +87,31 @@ json::Value pruned(const Kind& kind, json::Value object);
 std::vector<FieldError> validateValue(const Schema& schema, const json::Value& value,
                                       std::string_view path);
 
+// The same as the server does it for a custom object, when it looks at a whole object (the root is
+// "") or at its status: what a message calls a field is counted from the root on.
+struct ShapeOptions {
+  std::string root = {};
+  // Below the root, what is as it was before is not looked at.
+  const json::Value* old = nullptr;
+};
+std::vector<FieldError> validateShape(const Schema& schema, const json::Value& value,
+                                      const ShapeOptions& options = {});
+// What must be unique in sets and keyed lists, and what embedded objects must have. Not of the root
+// itself.
+std::vector<FieldError> validateLists(const Schema& schema, const json::Value& value,
+                                      std::string_view root = {});
+std::vector<FieldError> validateEmbedded(const Schema& schema, const json::Value& value,
+                                         std::string_view root = {});
+// Only the rules and checks of a kind, on an object that has its defaults.
+std::vector<FieldError> validateRules(const Kind& kind, const json::Value& object,
+                                      const json::Value& old, bool status);
+// With one of these the server does not ask rules.
+bool blocksRules(Fault fault);
+
+// Takes away what a value has that its schema does not describe, and gives the paths of that. Of an
+// embedded object the metadata is looked at too.
+std::vector<std::string> prune(const Schema& schema, json::Value& value);
+
 // The failure that the server would answer with: `Agent.kaos.tools "x" is invalid: [...]`.
 Error refusal(const Kind& kind, const json::Value& object, const std::vector<FieldError>& errors);
 
