@@ -121,6 +121,7 @@ std::optional<std::string> beyond(const Rbac& rbac, const User& user, std::strin
              name, quotedList(user.groups), join({texts.begin(), texts.end()}, "\n"));
   if (!held.missing_names.empty()) {
     std::vector<std::string> errors;
+    errors.reserve(held.missing_names.size());
     for (const std::string& role : held.missing_names)
       errors.push_back(format("{}.rbac.authorization.k8s.io \"{}\" not found", plural, role));
     std::string list = join(errors, ", ");
