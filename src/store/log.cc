@@ -23,21 +23,21 @@ namespace {
 constexpr std::int64_t kApplication = 0x43614c67;  // "CaLg", in the file's header
 constexpr std::int64_t kVersion = 1;
 
-// Pages of 8 KiB: as fast as 4 KiB for single small changes and faster for many; most Kubernetes
-// objects fit into one.
+// Most Kubernetes objects fit into one; for speed 4 and 16 KiB do as well, as far as was measured.
 constexpr int kPageBytes = 8192;
 // Every so many pages what is in FILE-wal moves into the file, within the append that filled it.
 constexpr int kCheckpointPages = 1024;
 constexpr int kWalBytes = 16 << 20;  // what an unusually large append leaves of it
 
 // How much one call of compact() does at most. What it drops may lie on a page each, and every one
-// of those is written: some milliseconds.
+// of those is written.
 constexpr std::int64_t kCompactRows = 200;
 constexpr std::int64_t kCompactBytes = 8 << 20;
 
 // `previous` is the revision of the value that the change replaces, 0 if there was none. With it
 // neither compaction nor a deletion's last value needs an index by key, which would cost every
-// append another page (a third of the speed, measured). `sum` finds what a disk made of the rest.
+// append another page (README.md has what that was measured to cost). `sum` finds what a disk made
+// of the rest.
 constexpr std::string_view kTables[] = {
     "CREATE TABLE compacted (revision INTEGER NOT NULL, sum INTEGER NOT NULL) STRICT",
     "CREATE TABLE revision (revision INTEGER PRIMARY KEY, previous INTEGER NOT NULL, sum INTEGER "
