@@ -1,5 +1,7 @@
 #include "net/signing.h"
 
+#include <utility>
+
 #include <openssl/bn.h>
 #include <openssl/crypto.h>
 #include <openssl/ec.h>
@@ -8,8 +10,6 @@
 #include <openssl/pem.h>
 #include <openssl/rsa.h>
 #include <openssl/x509.h>
-
-#include <utility>
 
 #include "base/format.h"
 #include "base/strings.h"
@@ -101,8 +101,9 @@ Result<SigningKey> SigningKey::of(std::shared_ptr<const Native> native) {
     made.algorithm_ = Algorithm::Rs256;
   } else {
     return Error{.code = Code::InvalidArgument,
-                 .message = "a key for signing is on the curve P-256, or RSA of 2048 to 8192 bits; "
-                            "this is another one"};
+                 .message =
+                     "a key for signing is on the curve P-256, or RSA of 2048 to 8192 bits; "
+                     "this is another one"};
   }
   unsigned char* der = nullptr;
   int size = i2d_PUBKEY(key, &der);
@@ -146,9 +147,8 @@ std::string SigningKey::sign(std::string_view bytes) const {
   Owned<EVP_MD_CTX> context(EVP_MD_CTX_new());
   std::size_t size = 0;
   std::string signature;
-  bool ok =
-      EVP_DigestSignInit(context.get(), nullptr, EVP_sha256(), nullptr, native_->key) == 1 &&
-      EVP_DigestSign(context.get(), nullptr, &size, bytesOf(bytes), bytes.size()) == 1;
+  bool ok = EVP_DigestSignInit(context.get(), nullptr, EVP_sha256(), nullptr, native_->key) == 1 &&
+            EVP_DigestSign(context.get(), nullptr, &size, bytesOf(bytes), bytes.size()) == 1;
   if (ok) {
     signature.resize(size);
     ok = EVP_DigestSign(context.get(), reinterpret_cast<unsigned char*>(signature.data()), &size,

@@ -26,9 +26,9 @@ TEST_P(Signing, WhatIsSignedIsVerifiedAndNothingElse) {
     changed[at] = static_cast<char>(changed[at] ^ 1);
     EXPECT_FALSE(key.verify("words", changed)) << at;
   }
-  for (const std::string& wrong : {std::string(), std::string("x"), std::string(64, '\0'),
-                                   std::string(64, '\xff'), std::string(256, '\0'),
-                                   std::string(256, '\xff'), signature + "x"})
+  for (const std::string& wrong :
+       {std::string(), std::string("x"), std::string(64, '\0'), std::string(64, '\xff'),
+        std::string(256, '\0'), std::string(256, '\xff'), signature + "x"})
     EXPECT_FALSE(key.verify("words", wrong)) << hexEncode(wrong);
 }
 
@@ -57,14 +57,14 @@ std::string p384() {
 }
 
 TEST(SigningKeys, OtherKeysAreRefused) {
-  for (const std::string& text : {std::string(), std::string("nonsense"), p384(), std::string(100'000, 'x')})
+  for (const std::string& text :
+       {std::string(), std::string("nonsense"), p384(), std::string(100'000, 'x')})
     EXPECT_FALSE(SigningKey::read(text)) << text.substr(0, 40);
 }
 
 TEST(Base64Url, OnlyItsOwnForm) {
-  for (const std::string& bytes :
-       {std::string(), std::string("f"), std::string("fo"), std::string("foo"),
-        std::string("\xff\xfe\xfd\x00\x3e", 5)}) {
+  for (const std::string& bytes : {std::string(), std::string("f"), std::string("fo"),
+                                   std::string("foo"), std::string("\xff\xfe\xfd\x00\x3e", 5)}) {
     EXPECT_EQ(base64UrlDecode(base64UrlEncode(bytes)), bytes);
   }
   EXPECT_EQ(base64UrlEncode("\xff\xfe\xfd"), "__79");
