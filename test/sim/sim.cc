@@ -1,6 +1,7 @@
 #include "sim/sim.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/format.h"
 #include "base/strings.h"
@@ -164,32 +165,39 @@ void Simulation::tendDeployments() {
   requests_.clear();
 }
 
+void Simulation::want(json::Value object) {
+  object.make("metadata").make("namespace") = kNamespace;
+  std::string id = format("{}/{}", object["kind"].string(), kube::name(object));
+  kube::Resource resource = resourceOf(object);
+  kube::ObjectKey key = kube::ObjectKey::of(object);
+  auto there = hub_->objects().find(resource.group + "/" + resource.plural, key);
+  if (there && wanted_.contains(id)) {
+    // As a person edits: the spec as a whole.
+    json::Value changed = there->value();
+    for (std::string_view field : {"apiVersion", "kind", "spec"})
+      changed.make(field) = object[field];
+    write("PUT", resource, key, changed);
+  } else {
+    write("POST", resource, key, object);
+  }
+  wanted_[id] = std::move(object);
+}
+
+void Simulation::drop(const std::string& id) {
+  json::Value object = wanted_.at(id);
+  wanted_.erase(id);
+  write("DELETE", resourceOf(object), kube::ObjectKey::of(object), nullptr);
+}
+
 // One thing that a user or the world does.
 void Simulation::act() {
   std::uint64_t what = random_.below(100);
   if (what < 55) {
-    json::Value object = system_.draw(random_);
-    object.make("metadata").make("namespace") = kNamespace;
-    std::string id = format("{}/{}", object["kind"].string(), kube::name(object));
-    kube::Resource resource = resourceOf(object);
-    kube::ObjectKey key{std::string(kNamespace), std::string(kube::name(object))};
-    if (wanted_.contains(id)) {
-      // As a person edits: the spec as a whole.
-      auto there = hub_->objects().find(resource.group + "/" + resource.plural, key);
-      json::Value changed = there ? there->value() : object;
-      changed.make("apiVersion") = object["apiVersion"];
-      changed.make("kind") = object["kind"];
-      changed.make("spec") = object["spec"];
-      write("PUT", resource, key, changed);
-    } else {
-      write("POST", resource, key, object);
-    }
-    wanted_[id] = object;
+    want(system_.draw(random_));
   } else if (what < 70 && !wanted_.empty()) {
-    auto chosen =
-        std::next(wanted_.begin(), static_cast<std::ptrdiff_t>(random_.below(wanted_.size())));
-    write("DELETE", resourceOf(chosen->second), kube::ObjectKey::of(chosen->second), nullptr);
-    wanted_.erase(chosen);
+    auto chosen = wanted_.begin();
+    std::advance(chosen, random_.below(wanted_.size()));
+    drop(chosen->first);
   } else if (what < 85) {
     // Somebody deletes or edits what is not theirs.
     std::vector<std::pair<std::string, kube::ObjectKey>> children;
@@ -198,10 +206,15 @@ void Simulation::act() {
         if (key.ns == kNamespace) children.emplace_back(resource, key);
     if (children.empty()) return;
     auto [resource, key] = children[random_.below(children.size())];
-    if (resource == "apps/deployments" && random_.below(2) == 0)
+    if (resource == "apps/deployments" && random_.below(2) == 0) {
+      json::Value containers =
+          hub_->objects().find(resource, key)->value()["spec"]["template"]["spec"]["containers"];
+      containers.makeArray().at(0).make("image") = "evil:1";
+      json::Object pod{{"spec", json::Object{{"containers", std::move(containers)}}}};
       return write("PATCH", kDeployments, key,
-                   json::Object{{"spec", json::Object{{"minReadySeconds", 7}}},
+                   json::Object{{"spec", json::Object{{"template", std::move(pod)}}},
                                 {"metadata", json::Object{{"labels", nullptr}}}});
+    }
     auto [group, plural] = resource.find('/') == std::string::npos
                                ? std::pair<std::string_view, std::string_view>("", resource)
                                : cut(resource, "/");
@@ -249,6 +262,14 @@ std::vector<std::string> Simulation::run() {
     act();
     wait(std::chrono::milliseconds(random_.below(random_.below(4) == 0 ? 20'000 : 500)));
   }
+  std::set<std::string> before;
+  for (const auto& [id, object] : wanted_) before.insert(id);
+  for (json::Value& object : system_.last(random_)) {
+    before.erase(format("{}/{}", object["kind"].string(), kube::name(object)));
+    want(std::move(object));
+  }
+  for (const std::string& id : before) drop(id);
+  wait(std::chrono::milliseconds(random_.below(20'000)));
   faults_ = {};
   if (!operator_) start();
   std::vector<std::string> troubles;

@@ -18,8 +18,12 @@ struct System {
   std::vector<json::Value> crds;
   // What the engine has to know.
   Function<void(Scheduler& scheduler, engine::EngineOptions& options)> serve;
-  // An object as a user might write it: a kind and a name of few, a spec by chance.
+  // An object as a user might write it: a kind and a name of few, a spec by chance, maybe one that
+  // cannot be served.
   Function<json::Value(Random& random)> draw;
+  // What users want in the end: all of it can be served. (While something is missing, what runs is
+  // kept, so there the past would show.)
+  Function<std::vector<json::Value>(Random& random)> last;
 };
 
 // A hub, an operator, users and what stands for nodes, in one thread under one virtual clock. The
@@ -45,6 +49,8 @@ class Simulation {
   void start();
   void kill();
   void act();
+  void want(json::Value object);
+  void drop(const std::string& id);
   void wait(Duration time);
   void tendDeployments();
   void write(std::string_view method, const kube::Resource& resource, const kube::ObjectKey& key,

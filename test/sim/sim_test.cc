@@ -21,43 +21,68 @@ std::uint64_t number(const char* name, std::uint64_t otherwise) {
   return text ? static_cast<std::uint64_t>(parseInt(text).value_or(0)) : otherwise;
 }
 
+std::string pick(Random& random, std::initializer_list<const char*> choices) {
+  return *(choices.begin() + random.below(choices.size()));
+}
+
+json::Value make(std::string_view kind, const std::string& name, const std::string& spec) {
+  auto parsed = json::parse(spec);
+  EXPECT_TRUE(parsed) << spec;
+  return json::Object{{"apiVersion", "kaos.tools/v1alpha1"},
+                      {"kind", kind},
+                      {"metadata", json::Object{{"name", name}}},
+                      {"spec", *parsed}};
+}
+
+std::string modelApi(Random& random) {
+  return pick(random,
+              {R"({"mode":"Proxy","proxyConfig":{"models":["*"]}})",
+               R"({"mode":"Proxy","proxyConfig":{"models":["*"],"masterKey":{"generate":true},
+                           "apiBase":"https://models.test"}})",
+               R"({"mode":"Proxy","proxyConfig":{"models":["a","smollm2:135m"],
+                           "env":[{"name":"A","value":"1"}]}})"});
+}
+
+std::string mcpServer(Random& random) {
+  return pick(random, {R"({"config":{"tools":{"fromString":"def a(): pass"}}})",
+                       R"({"config":{"tools":{"fromString":"def b(): pass"}}})",
+                       R"({"runtime":"custom","container":{"image":"x:1"}})",
+                       R"({"config":{"mcp":"some-package"}})"});
+}
+
+// `peer`: whom it may ask. Whoever is asked must be exposed.
+std::string agent(Random& random, std::string_view peer, bool exposed) {
+  return format(
+      R"({{"modelAPI":"{}","model":"{}","mcpServers":{},"replicas":{},
+           "agentNetwork":{{"expose":{},"access":{}}},"config":{{"instructions":"{}"}}}})",
+      pick(random, {"m", "n"}), pick(random, {"smollm2:135m", "a"}),
+      pick(random, {"[]", R"(["s"])", R"(["s","t"])"}), pick(random, {"1", "2"}),
+      exposed ? "true" : "false", random.below(2) == 0 ? "[]" : format(R"(["{}"])", peer),
+      pick(random, {"", "be nice", "be brief"}));
+}
+
 json::Value drawKaos(Random& random) {
-  auto pick = [&](std::initializer_list<const char*> choices) {
-    return std::string(*(choices.begin() + random.below(choices.size())));
-  };
-  auto make = [](std::string_view kind, const std::string& name, std::string_view spec) {
-    auto parsed = json::parse(spec);
-    EXPECT_TRUE(parsed) << spec;
-    return json::Value(json::Object{{"apiVersion", "kaos.tools/v1alpha1"},
-                                    {"kind", kind},
-                                    {"metadata", json::Object{{"name", name}}},
-                                    {"spec", *parsed}});
-  };
   switch (random.below(3)) {
     case 0:
-      return make("ModelAPI", pick({"m", "n"}),
-                  pick({R"({"mode":"Hosted","hostedConfig":{"model":"smollm2:135m"}})",
-                        R"({"mode":"Hosted","hostedConfig":{"model":"other:1b"}})",
-                        R"({"mode":"Proxy","proxyConfig":{"models":["*"]}})",
-                        R"({"mode":"Proxy","proxyConfig":{"models":["smollm2:135m"],
-                            "apiBase":"https://models.test","masterKey":{"generate":true}}})",
-                        R"({"mode":"Proxy","proxyConfig":{"models":["a","b"],
-                            "env":[{"name":"A","value":"1"}]}})"}));
+      return make("ModelAPI", pick(random, {"m", "n"}),
+                  random.below(3) > 0 ? modelApi(random)
+                                      : R"({"mode":"Hosted","hostedConfig":{"model":"other:1b"}})");
     case 1:
-      return make("MCPServer", pick({"s", "t"}),
-                  pick({R"({"config":{"tools":{"fromString":"def a(): pass"}}})",
-                        R"({"config":{"tools":{"fromString":"def b(): pass"}}})",
-                        R"({"runtime":"custom","container":{"image":"x:1"}})",
-                        R"({"runtime":"unknown"})", R"({"config":{"mcp":"some-package"}})"}));
+      return make("MCPServer", pick(random, {"s", "t"}),
+                  random.below(4) > 0 ? mcpServer(random) : R"({"runtime":"unknown"})");
     default:
-      return make("Agent", pick({"a", "b", "c"}),
-                  format(R"({{"modelAPI":"{}","model":"{}","mcpServers":{},"replicas":{},
-                              "agentNetwork":{{"expose":{},"access":{}}},"config":{{"instructions":"{}"}}}})",
-                         pick({"m", "n"}), pick({"smollm2:135m", "a"}),
-                         pick({"[]", R"(["s"])", R"(["s","t"])"}), pick({"1", "2"}),
-                         pick({"true", "true", "false"}), pick({"[]", R"(["a"])", R"(["b","c"])"}),
-                         pick({"", "be nice", "be brief"})));
+      return make("Agent", pick(random, {"a", "b", "c"}),
+                  agent(random, pick(random, {"a", "b"}), random.below(3) > 0));
   }
+}
+
+std::vector<json::Value> lastKaos(Random& random) {
+  std::vector<json::Value> objects;
+  for (const char* name : {"m", "n"}) objects.push_back(make("ModelAPI", name, modelApi(random)));
+  for (const char* name : {"s", "t"}) objects.push_back(make("MCPServer", name, mcpServer(random)));
+  objects.push_back(make("Agent", "a", agent(random, "b", true)));
+  objects.push_back(make("Agent", "b", agent(random, "a", true)));
+  return objects;
 }
 
 System kaosSystem() {
@@ -65,14 +90,16 @@ System kaosSystem() {
       .name = "kaos",
       .serve =
           [](Scheduler& scheduler, engine::EngineOptions& options) {
-            kaos::serve(options, {});
+            static const kaos::Settings settings;  // looked at as long as it serves
+            kaos::serve(options, settings);
             options.observations.push_back(
                 {.name = "mcp-tools", .look = [&scheduler](const json::Value&, auto done) {
                    return scheduler.after(
                        30ms, [done = std::move(done)] { done(json::Value(json::Array{"echo"})); });
                  }});
           },
-      .draw = drawKaos};
+      .draw = drawKaos,
+      .last = lastKaos};
   for (const kube::Kind* kind : {&kaos::agentKind(), &kaos::modelApiKind(), &kaos::mcpServerKind()})
     system.crds.push_back(kube::crd(*kind));
   return system;
