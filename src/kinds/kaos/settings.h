@@ -30,6 +30,7 @@ struct Settings {
   Duration tools_interval = 10min;
   // Whoever chooses the service account of pods must be allowed to create pods.
   bool guard_service_accounts = true;
+  bool reads_registry = true;  // false: who looks may not see it, and knows the built-in runtimes
 };
 
 }  // namespace cadre::kaos
