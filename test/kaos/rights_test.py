@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""cadre plan and cadre why for who may see their own namespace, and little else: an answer, and at once."""
+"""Who may do little: an answer of cadre plan and cadre why at once, and no identity but their own."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "test/cluster"))
 
-from support import ClusterTest  # noqa: E402
+from support import ClusterTest, tool, wait_until  # noqa: E402
 
 CADRE = pathlib.Path(os.environ.get("CADRE_BUILD_DIR", ROOT / "build/dev")) / "apps/cadre/cadre"
 AT_ONCE = 15  # seconds, on a busy machine; who waits in vain takes twice that
@@ -84,6 +84,46 @@ class RightsTest(ClusterTest):
                 places = ", ".join(f"{kind} in namespace shop" for kind in kinds.split(", "))
                 self.assertEqual(done.stderr.splitlines()[-1],
                                  f"cadre: you may not watch {places}: ask for the right to get, list and watch them")
+
+    def test_what_lends_an_identity_is_not_taken_unseen(self):
+        """Trap 41, while the webhook is away: nobody can say who asks."""
+        admin = self.up("api", self.name("guard"))
+        documents = (ROOT / "deploy/install.yaml").read_text().split("\n---\n")
+        mine = [one for one in documents if "\nkind: ValidatingWebhookConfiguration\n" in one]
+        self.kubectl(admin, "apply", "--server-side", "-f", str(ROOT / "deploy/crds.yaml"))
+        self.kubectl(admin, "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+
+        def taken(spec, name="other", dry_run="server"):
+            manifest = {"apiVersion": "kaos.tools/v1alpha1", "kind": "MCPServer",
+                        "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+            done = subprocess.run([tool("which", "kubectl"), f"--kubeconfig={admin}", "create", "-f", "-",
+                                   f"--dry-run={dry_run}"],
+                                  input=json.dumps(manifest), text=True, capture_output=True, timeout=60)
+            self.assertTrue(done.returncode == 0 or "guard.kaos.tools" in done.stderr, done.stderr)
+            return done.returncode == 0
+
+        lent = {"mcp": "a", "serviceAccountName": "admin"}
+        self.assertTrue(taken(lent, "words", "none"))
+        self.kubectl(admin, "apply", "-f", "-", input=mine[0])
+        self.assertTrue(wait_until(lambda: not taken(lent)))
+        for spec, harmless in (
+            ({"mcp": "a"}, True),
+            ({"mcp": "a", "podSpec": {"nodeSelector": {"a": "b"}}}, True),
+            ({"mcp": "a", "container": {"image": "x"}}, True),
+            ({"runtime": "kubernetes"}, True),
+            ({"mcp": "a", "podSpec": {"serviceAccount": "admin"}}, False),
+            ({"mcp": "a", "podSpec": {"automountServiceAccountToken": True}}, False),
+            ({"mcp": "a", "podSpec": {"hostNetwork": True}}, False),
+            ({"mcp": "a", "podSpec": {"volumes": [{"name": "v", "secret": {"secretName": "s"}}]}}, False),
+            ({"mcp": "a", "podSpec": {"containers": [{"name": "mcp-server", "image": "x"}]}}, False),
+            ({"mcp": "a", "podSpec": {"initContainers": [{"name": "first", "image": "x"}]}}, False),
+            ({"runtime": "kubernetes", "container": {"image": "x"}}, False),
+        ):
+            with self.subTest(spec):
+                self.assertEqual(taken(spec), harmless)
+        # What runs does not change: it can be labelled, and it can go.
+        self.kubectl(admin, "label", "mcpserver/words", "a=b")
+        self.kubectl(admin, "patch", "mcpserver/words", "--type=merge", "-p", '{"metadata":{"finalizers":[]}}')
 
 
 if __name__ == "__main__":
