@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/format.h"
+#include "cli/cluster.h"
 #include "cli/commands.h"
 #include "cli/systems.h"
 #include "json/yaml.h"
@@ -233,7 +234,9 @@ void addManifests(CLI::App& app, const Surroundings& surroundings, int& exit_cod
   });
   auto add = [&](const char* name, const char* what, auto make) {
     auto* sub = command->add_subcommand(name, what);
-    sub->add_option("-n,--namespace", flags->ns, "The operator's namespace")->capture_default_str();
+    sub->add_option("-n,--namespace", flags->ns, "The operator's namespace")
+        ->capture_default_str()
+        ->check(namespaceProblem);
     sub->add_option("--image", flags->image, "The operator's image")->capture_default_str();
     sub->callback([flags, make, &surroundings, &exit_code] {
       surroundings.out(asYaml(make(*flags)));

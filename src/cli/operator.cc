@@ -48,8 +48,10 @@ void OperatorFlags::addTo(CLI::App& command) {
                      "program anew. Flags and environment variables come first");
   cluster.addTo(command, /*with_namespaces=*/false);
   systems.addTo(command);
+  // Empty is refused: a variable that nobody has set must not widen it to all of them.
   command.add_option("--watch-namespaces", namespaces, "Only these; all when not given")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->check(namespaceProblem);
   command.add_flag("--leader-elect", leader_elect, "Let one of several programs lead");
   command.add_option("--metrics-bind-address", metrics_address, "Where; 0 for nowhere")
       ->capture_default_str();
@@ -132,6 +134,10 @@ int runOperator(const OperatorFlags& flags, const Surroundings& surroundings) {
   if (!level || !log_format)
     return fail(surroundings,
                 "--log-level is debug, info, warn or error; --log-format text or json");
+  if (flags.webhook_address != "0" && !flags.webhook_certificates.empty())
+    for (std::string_view file : {"tls.crt", "tls.key"})
+      if (auto text = readAll(format("{}/{}", flags.webhook_certificates, file)); !text)
+        return fail(surroundings, text.error().context("--webhook-cert-path").text());
   SystemClock clock;
   Logger logger(clock, {.level = *level, .format = *log_format}, Logger::stderrSink());
   Metrics metrics;
