@@ -128,6 +128,18 @@ int beginAnew(const Surroundings& surroundings) {
   return fail(surroundings, "the program cannot be started anew with its new settings");
 }
 
+// The cluster has our own kinds: without them there is nothing to serve.
+engine::Check served(const Systems& systems, engine::Engine& engine) {
+  return {"kinds", [&]() -> std::string {
+            for (const kube::Kind* kind : systems.kinds())
+              if (engine.source().state(kind->resource()) == engine::Source::State::NotServed)
+                return format(
+                    "the cluster does not serve {}.{}: apply what `cadre manifests crds` prints",
+                    kind->plural, kind->group);
+            return {};
+          }};
+}
+
 int runOperator(const OperatorFlags& flags, const Surroundings& surroundings) {
   auto level = levelOf(flags.log_level.empty() ? flags.systems.kaos.log_level : flags.log_level);
   auto log_format = parseLogFormat(flags.log_format);
@@ -210,6 +222,7 @@ int runOperator(const OperatorFlags& flags, const Surroundings& surroundings) {
                                  .measure = [&] { engine.measure(); }};
   if (election) shown.healthy.push_back(engine::leased(*election));
   shown.ready.push_back(engine::synced(engine));
+  shown.ready.push_back(served(flags.systems, engine));
   if (webhook) shown.ready.push_back(engine::answering(*webhook));
   auto endpoints = engine::Endpoints::open(loop, std::move(shown));
   if (!endpoints) return fail(surroundings, endpoints.error().text());
