@@ -323,6 +323,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
         if (std::string_view wrong = badFraming(); !wrong.empty())
           return refuse(400, std::string(wrong));
         headSeen();
+        if (closed_) return;  // it did not hear that it may go on
       }
       if (error == http::error::need_more) return;
       if (error == http::error::header_limit) return refuse(431, "the request's head is too large");
@@ -532,8 +533,9 @@ void ServerConnection::close() {
   auto keep = shared_from_this();
   timer_.reset();
   if (stream_) stream_->close();
-  if (auto request = current_.lock()) request->clientGone();
+  // First the server: whoever hears that the client is gone may destroy it.
   if (server_) std::exchange(server_, nullptr)->closed(keep);
+  if (auto request = current_.lock()) request->clientGone();
 }
 
 std::unique_ptr<Stream> ServerConnection::release() {
@@ -565,8 +567,9 @@ void Answer::respond(int status, Headers answer_headers, std::string answer_body
   std::string out = head(status, answer_headers,
                          bodiless ? "" : format("Content-Length: {}\r\n", answer_body.size()));
   if (method != "HEAD" && !bodiless) out += answer_body;
+  bool keep_open = keep_alive;  // whoever hears that the client is gone may drop this request
   connection->send(out);
-  connection->answered(keep_alive);
+  connection->answered(keep_open);
 }
 
 void Answer::begin(int status, Headers answer_headers) {
@@ -597,8 +600,9 @@ void Answer::end() {
   if (state_ != State::Streaming) return;
   state_ = State::Done;
   if (auto connection = connection_.lock()) {
+    bool keep_open = keep_alive;  // as in respond()
     if (method != "HEAD" && chunks) connection->send("0\r\n\r\n");
-    connection->answered(keep_alive);
+    connection->answered(keep_open);
   }
 }
 

@@ -189,6 +189,42 @@ TEST(HttpServer, PipelinedRequestsAreLeftInTheNetworkWhileOneIsAnswered) {
   EXPECT_TRUE(served.loop.runUntil([&] { return held != nullptr; }, kSoon));  // and it goes on
 }
 
+TEST(HttpServer, AClientThatIsGoneWhenItsBodyIsAskedForIsForgotten) {
+  int handled = 0;
+  Served served([&](std::shared_ptr<ServerRequest> request) {
+    ++handled;
+    request->respond(200, {}, "");
+  });
+  asio::ip::tcp::socket socket(contextOf(served.loop));
+  socket.connect({asio::ip::make_address("127.0.0.1"), served.server->port()});
+  asio::write(socket, asio::buffer(std::string("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2"
+                                               "\r\nExpect: 100-continue\r\n\r\nab")));
+  socket.set_option(asio::socket_base::linger(true, 0));  // closing it is a reset
+  socket.close();
+  auto client = served.client();
+  ASSERT_TRUE(await<HttpResponse>(
+      served.loop, [&](auto done) { return fetch(*client, {}, 100, std::move(done)); }, kSoon));
+  EXPECT_EQ(handled, 1);
+  EXPECT_EQ(served.server->connections(), 1u);
+}
+
+TEST(HttpServer, WhoeverHearsThatTheClientLeftMayDropTheRequestAndTheServer) {
+  std::shared_ptr<ServerRequest> held;
+  Served served([&](std::shared_ptr<ServerRequest> request) { held = std::move(request); },
+                {.max_backlog_bytes = 1 << 10});
+  asio::ip::tcp::socket socket(contextOf(served.loop));
+  socket.connect({asio::ip::make_address("127.0.0.1"), served.server->port()});
+  asio::write(socket, asio::buffer(std::string("GET / HTTP/1.1\r\nHost: x\r\n\r\n")));
+  ASSERT_TRUE(served.loop.runUntil([&] { return held != nullptr; }, kSoon));
+  held->onGone([&] {
+    held.reset();
+    served.server.reset();
+  });
+  held->respond(200, {}, std::string(1 << 20, 'x'));  // more than it lets wait: it is cut off
+  EXPECT_FALSE(held);
+  EXPECT_FALSE(served.server);
+}
+
 TEST(HttpServer, AnUnansweredRequestIsA500) {
   Served served([](std::shared_ptr<ServerRequest>) {});
   EXPECT_THAT(served.raw("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), StartsWith("HTTP/1.1 500 "));
