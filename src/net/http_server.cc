@@ -201,6 +201,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   }
 
   void start() {
+    enter(Phase::Head);
     expect(options_.head_timeout);
     if (secure_)
       handshake();
@@ -210,6 +211,9 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
 
   void close();
   bool idle() const { return !busy_ && !parsing_; }
+  // May it be closed so that another one gets in, and how gladly: the least first.
+  bool mayGo() const { return phase_ != Phase::Request && outgoing_.empty(); }
+  auto worth() const { return std::pair(phase_, since_); }
   void closeWhenIdle() {
     last_request_ = true;
     if (idle()) close();
@@ -247,6 +251,12 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
     };
   }
 
+  enum class Phase { Idle, Head, Request };
+  void enter(Phase phase) {
+    phase_ = phase;
+    since_ = loop_.clock().instant();
+  }
+
   void expect(Duration within) { timer_ = loop_.after(within, weakly(&ServerConnection::close)); }
 
   void handshake() {
@@ -278,11 +288,16 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
       auto keep = shared_from_this();
       parse();
       if (closed_) return;
+    } else if (std::exchange(first_, false)) {
+      expect(options_.head_timeout);
     } else {
-      expect(std::exchange(first_, false) ? options_.head_timeout : options_.idle_timeout);
+      enter(Phase::Idle);
+      expect(options_.idle_timeout);
     }
     waitForBytes();
+    tellIfItMayGo();
   }
+  void tellIfItMayGo();
 
   void waitForBytes() {
     if (reading_ || closed_ || pending_.size() > kMaxPipelined) return;
@@ -313,6 +328,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   void parse() {
     if (!parsing_) {
       parsing_ = true;
+      if (phase_ != Phase::Head) enter(Phase::Head);
       expect(options_.head_timeout);
     }
     while (!pending_.empty() && !parser_->is_done()) {
@@ -360,6 +376,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
 
   void headSeen() {
     head_seen_ = true;
+    enter(Phase::Request);
     expect(options_.body_timeout);
     if (equalsIgnoreCase(parser_->headers.get("expect"), "100-continue") &&
         parser_->content_length().value_or(0) <= options_.max_body_bytes)
@@ -394,6 +411,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   void writable() {
     waiting_writable_ = false;
     flush();
+    tellIfItMayGo();
   }
 
   Loop& loop_;
@@ -407,6 +425,8 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   SendBuffer outgoing_;
   std::weak_ptr<Answer> current_;
   Pending timer_;
+  Phase phase_ = Phase::Head;
+  Instant since_;  // when it entered that phase
   bool first_ = true, secure_ = false, reading_ = false, parsing_ = false, head_seen_ = false,
        too_large_ = false;
   bool busy_ = false, closing_ = false, closed_ = false, last_request_ = false,
@@ -443,6 +463,7 @@ class Server final : public HttpServer {
     acceptor_.set_option(asio::socket_base::reuse_address(true), error);
     if (acceptor_.bind(endpoint, error)) return fail();
     if (acceptor_.listen(asio::socket_base::max_listen_connections, error)) return fail();
+    if (acceptor_.non_blocking(true, error)) return fail();
     port_ = acceptor_.local_endpoint(error).port();
     accept();
     return {};
@@ -467,10 +488,13 @@ class Server final : public HttpServer {
   void handle(std::shared_ptr<ServerRequest> request) { handler_(std::move(request)); }
 
   void closed(const std::shared_ptr<ServerConnection>& connection) {
-    bool was_full = connections_.size() >= options_.max_connections;
     connections_.erase(connection);
-    if (was_full && acceptor_.is_open()) accept();
+    mayHaveRoom();
     tellIfDrained();
+  }
+
+  void mayHaveRoom() {
+    if (acceptor_.is_open() && std::exchange(full_, false)) accept();
   }
 
  private:
@@ -479,21 +503,37 @@ class Server final : public HttpServer {
     if (connections_.empty() && drained_) loop_.post(std::exchange(drained_, nullptr));
   }
 
+  // Waits first and takes then: nobody is let go before there is somebody to let in.
   void accept() {
-    acceptor_.async_accept(
-        [this, alive = std::weak_ptr(alive_)](ErrorCode error, asio::ip::tcp::socket socket) {
-          if (alive.expired() || error == asio::error::operation_aborted) return;
-          if (error) {
-            // Out of file descriptors, most likely: give others time to close theirs.
-            retry_ = loop_.after(100ms, [this] { accept(); });
-            return;
-          }
-          auto connection = std::make_shared<ServerConnection>(
-              loop_, *this, options_, std::make_unique<Stream>(std::move(socket)), tls_);
-          connections_.insert(connection);
-          connection->start();
-          if (connections_.size() < options_.max_connections) accept();
-        });
+    acceptor_.async_wait(acceptor_.wait_read, [this,
+                                               alive = std::weak_ptr(alive_)](ErrorCode gone) {
+      if (alive.expired() || gone) return;
+      full_ = !makeRoom();
+      if (full_) return;  // mayHaveRoom() goes on
+      ErrorCode error;
+      auto socket = acceptor_.accept(error);
+      if (!error) {
+        auto connection = std::make_shared<ServerConnection>(
+            loop_, *this, options_, std::make_unique<Stream>(std::move(socket)), tls_);
+        connections_.insert(connection);
+        connection->start();
+      } else if (error != asio::error::would_block && error != asio::error::connection_aborted) {
+        // Out of file descriptors, most likely: give others time to close theirs.
+        retry_ = loop_.after(100ms, [this] { accept(); });
+        return;
+      }
+      accept();
+    });
+  }
+
+  bool makeRoom() {
+    if (connections_.size() < options_.max_connections) return true;
+    std::shared_ptr<ServerConnection> least;
+    for (const auto& connection : connections_)
+      if (connection->mayGo() && (!least || connection->worth() < least->worth()))
+        least = connection;
+    if (least) least->close();
+    return least != nullptr;
   }
 
   Loop& loop_;
@@ -504,6 +544,7 @@ class Server final : public HttpServer {
   std::set<std::shared_ptr<ServerConnection>> connections_;
   Function<void()> drained_;
   Pending retry_;
+  bool full_ = false;  // somebody waits, and nobody may go
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::uint16_t port_ = 0;
 };
@@ -526,6 +567,10 @@ void ServerConnection::dispatch() {
   }
   current_ = request;
   server_->handle(std::move(request));
+}
+
+void ServerConnection::tellIfItMayGo() {
+  if (!closed_ && mayGo()) server_->mayHaveRoom();
 }
 
 void ServerConnection::close() {

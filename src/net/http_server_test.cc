@@ -225,6 +225,83 @@ TEST(HttpServer, WhoeverHearsThatTheClientLeftMayDropTheRequestAndTheServer) {
   EXPECT_FALSE(served.server);
 }
 
+constexpr std::size_t kRoom = 2;
+
+// A client that keeps its connection to a server with that much room.
+struct Visitor {
+  Served& served;
+  asio::ip::tcp::socket socket{contextOf(served.loop)};
+  std::string got = {};
+  bool over = false;
+  char buffer[4096];
+
+  explicit Visitor(Served& where, std::string_view says = "") : served(where) {
+    std::size_t there = std::min(served.server->connections() + 1, kRoom);
+    socket.connect({asio::ip::make_address("127.0.0.1"), served.server->port()});
+    say(says);
+    read();
+    // Who is made later is to come later.
+    EXPECT_TRUE(served.loop.runUntil([&] { return served.server->connections() == there; }, kSoon));
+  }
+  void say(std::string_view bytes) {
+    asio::write(socket, asio::buffer(bytes.data(), bytes.size()));
+  }
+  void read() {
+    socket.async_read_some(asio::buffer(buffer), [this](ErrorCode error, std::size_t count) {
+      got.append(buffer, count);
+      over = error.failed();
+      if (!over) read();
+    });
+  }
+  bool answered() {
+    return served.loop.runUntil([&] { return got.starts_with("HTTP/1.1 200 "); }, kSoon);
+  }
+};
+constexpr std::string_view kRequest = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+
+HttpServerOptions patientWithTwo() {
+  return {.max_connections = kRoom, .head_timeout = 1h, .body_timeout = 1h, .idle_timeout = 1h};
+}
+
+TEST(HttpServer, AFullServerLetsGoOfTheOneThatIsIdleLongest) {
+  Served served(echo(), patientWithTwo());
+  Visitor slow(served, "GET / HT"), idle(served, kRequest);
+  ASSERT_TRUE(idle.answered());
+  Visitor next(served, kRequest);
+  ASSERT_TRUE(next.answered());
+  EXPECT_TRUE(idle.over) << "though another one is slower";
+  EXPECT_FALSE(slow.over);
+  slow.say("TP/1.1\r\nHost: x\r\n\r\n");
+  ASSERT_TRUE(slow.answered());
+  Visitor last(served, kRequest);
+  ASSERT_TRUE(last.answered());
+  EXPECT_TRUE(next.over);
+  EXPECT_FALSE(slow.over) << "it was idle for less long";
+}
+
+TEST(HttpServer, AFullServerLetsGoOfTheOneThatIsLongestInItsHead) {
+  Served served(echo(), patientWithTwo());
+  Visitor silent(served), slow(served, "GET / HT");
+  Visitor next(served, kRequest);
+  ASSERT_TRUE(next.answered());
+  EXPECT_TRUE(silent.over);
+  EXPECT_FALSE(slow.over);
+}
+
+TEST(HttpServer, AFullServerFinishesWhatItHasBegun) {
+  std::vector<std::shared_ptr<ServerRequest>> held;
+  Served served([&](std::shared_ptr<ServerRequest> request) { held.push_back(std::move(request)); },
+                patientWithTwo());
+  Visitor first(served, kRequest), second(served, kRequest), next(served, kRequest);
+  ASSERT_TRUE(served.loop.runUntil([&] { return held.size() == 2; }, kSoon));
+  EXPECT_EQ(served.server->connections(), 2u);
+  held[0]->respond(200, {}, "");
+  ASSERT_TRUE(served.loop.runUntil([&] { return held.size() == 3; }, kSoon));
+  EXPECT_THAT(first.got, StartsWith("HTTP/1.1 200 "));
+  EXPECT_TRUE(first.over);
+  EXPECT_FALSE(second.over);
+}
+
 TEST(HttpServer, AnUnansweredRequestIsA500) {
   Served served([](std::shared_ptr<ServerRequest>) {});
   EXPECT_THAT(served.raw("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), StartsWith("HTTP/1.1 500 "));
