@@ -174,6 +174,7 @@ class Http2Connection final : public Connection {
         // Only now the stream limit is known: a watch beyond it would wait on this connection for
         // ever.
         connection.settings_seen_ = true;
+        connection.doubtful_ = false;
         connection.tidySoon();
         break;
       case NGHTTP2_PING:
@@ -338,7 +339,9 @@ class Http2Connection final : public Connection {
       Instant now = self->loop_.clock().instant();
       if (self->streams_.empty() && now - self->idle_since_ >= self->options_.idle_timeout)
         return self->close(self->lost("it was idle"));
-      if (!self->streams_.empty() && now - self->last_read_ >= self->options_.ping_after / 2)
+      // Without streams it need not speak, but for its SETTINGS: until they come requests wait.
+      if ((!self->streams_.empty() || !self->settings_seen_) &&
+          now - self->last_read_ >= self->options_.ping_after / 2)
         self->ping();
       if (!self->closed_) self->watchHealth();
     });
@@ -346,6 +349,7 @@ class Http2Connection final : public Connection {
 
   void ping() {
     if (std::exchange(pinging_, true)) return;
+    doubtful_ = !settings_seen_;
     nghttp2_submit_ping(session_, NGHTTP2_FLAG_NONE, nullptr);
     ping_timer_ = loop_.after(options_.ping_timeout, [weak = weak_from_this()] {
       auto self = std::static_pointer_cast<Http2Connection>(weak.lock());

@@ -350,6 +350,25 @@ TEST(Http2Test, ADeadPeerIsNoticedWithin45SecondsByDefault) {
   EXPECT_LE(HttpClientOptions().ping_after + HttpClientOptions().ping_timeout, 45s);
 }
 
+TEST(Http2Test, APeerThatNeverSpeaksIsNoticedByPing) {
+  Wire wire(true, [](WireServer::Request, Reply) {}, {.ping_after = 40ms, .ping_timeout = 40ms},
+            {.silent_connections = 1000});
+  EXPECT_THAT(wire.get("/").error().text(), HasSubstr("no answer to a PING within 40ms"));
+  EXPECT_EQ(wire.client->stats().connections, 0u);
+}
+
+TEST(Http2Test, APeerThatNeverSpokeIsNotWaitedFor) {
+  Wire wire(true, [](WireServer::Request, Reply reply) { reply->json(200, "{}"); },
+            {.ping_after = 10ms, .ping_timeout = 1h}, {.silent_connections = 1});
+  std::optional<Result<HttpResponse>> first;
+  Pending exchange = fetch(*wire.client, {}, 100, [&](auto result) { first = std::move(result); });
+  wire.loop.runUntil([&] { return first.has_value(); }, 50ms);  // until it is asked for a PING
+  EXPECT_FALSE(first);
+  EXPECT_TRUE(wire.get("/"));
+  ASSERT_TRUE(wire.loop.runUntil([&] { return first.has_value(); }, kSoon));
+  EXPECT_TRUE(*first);
+}
+
 TEST(Http2Test, WhenNoOtherConnectionCanBeHadTheRestWaitTheirTurn) {
   std::vector<Reply> held;
   Wire wire(true, [&](WireServer::Request, Reply reply) { held.push_back(std::move(reply)); }, {},

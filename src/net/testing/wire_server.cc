@@ -120,6 +120,9 @@ class Http2Reply final : public WireServer::Reply {
   void reset() override {
     if (auto peer = peer_.lock()) peer->reset(id_, NGHTTP2_INTERNAL_ERROR);
   }
+  void stop() override {
+    if (auto peer = peer_.lock()) peer->reset(id_, NGHTTP2_NO_ERROR);
+  }
   void refuse() override {
     if (auto peer = peer_.lock()) peer->reset(id_, NGHTTP2_REFUSED_STREAM);
   }
@@ -171,6 +174,7 @@ class Http2Server final : public WireServer {
   }
   std::uint32_t maxStreams() const { return options_.max_streams; }
   bool hangsUp() const { return options_.hang_up; }
+  std::size_t silentConnections() const { return options_.silent_connections; }
 
  private:
   void accept() {
@@ -199,6 +203,7 @@ class Http2Server final : public WireServer {
 
 void Peer::serve() {
   if (server_->hangsUp()) return close();
+  if (number_ <= server_->silentConnections()) return;
   nghttp2_session_callbacks* callbacks;
   nghttp2_session_callbacks_new(&callbacks);
   nghttp2_session_callbacks_set_on_header_callback(
@@ -365,6 +370,7 @@ class Http1Reply final : public WireServer::Reply {
     request_->begin(200, {});  // a request that is dropped in mid-stream cuts the connection
     request_.reset();
   }
+  void stop() override { reset(); }
   void refuse() override { reset(); }
 
  private:

@@ -18,6 +18,7 @@ class WireServer {
     bool http2 = true;
     std::size_t max_connections = 1000;  // HTTP/2: what comes after is closed at once
     bool hang_up = false;                // HTTP/2: closes each connection before its first frame
+    std::size_t silent_connections = 0;  // HTTP/2: the first ones, which hear no word after TLS
     std::uint32_t max_streams = 100;     // HTTP/2: what it tells its clients
     const CertificateAndKey* identity = nullptr;  // null: one that its own CA signs for 127.0.0.1
     std::string client_ca = {};  // asks for client certificates that this CA signed
@@ -33,6 +34,8 @@ class WireServer {
     virtual void end() = 0;
     // Breaks it off: RST_STREAM in HTTP/2, a closed connection in HTTP/1.1.
     virtual void reset() = 0;
+    // Ends the stream as if all were well, whether the answer is complete or not (HTTP/2).
+    virtual void stop() = 0;
     // Says that the request was not looked at (HTTP/2 REFUSED_STREAM).
     virtual void refuse() = 0;
 
