@@ -114,6 +114,7 @@ class Http2Connection final : public Connection {
     ResponseHead head = {};
     std::size_t header_bytes = 0;
     bool too_large = false;
+    bool complete = false;  // END_STREAM has come
   };
 
   static Http2Connection& self(void* user_data) {
@@ -160,16 +161,20 @@ class Http2Connection final : public Connection {
 
   static int onFrame(nghttp2_session*, const nghttp2_frame* frame, void* user_data) {
     auto& connection = self(user_data);
+    Carried* carried = connection.find(frame->hd.stream_id);
     switch (frame->hd.type) {
-      case NGHTTP2_HEADERS: {
-        Carried* carried = connection.find(frame->hd.stream_id);
-        if (!carried || carried->exchange->answered) break;
+      case NGHTTP2_HEADERS:
+        if (!carried) break;
+        carried->complete = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
+        if (carried->exchange->answered) break;
         if (carried->head.status < 200)
           carried->head = {};  // 100 Continue and the like
         else
           carried->exchange->head(std::move(carried->head));
         break;
-      }
+      case NGHTTP2_DATA:
+        if (carried) carried->complete = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
+        break;
       case NGHTTP2_SETTINGS:
         // Only now the stream limit is known: a watch beyond it would wait on this connection for
         // ever.
@@ -203,7 +208,7 @@ class Http2Connection final : public Connection {
     auto found = connection.streams_.extract(id);
     if (found.empty()) return 0;
     auto exchange = std::move(found.mapped()->exchange);
-    bool too_large = found.mapped()->too_large;
+    bool too_large = found.mapped()->too_large, complete = found.mapped()->complete;
     // The Carried itself may still be named by a frame in nghttp2's queue: it goes after this turn.
     connection.finished_.push_back(std::move(found.mapped()));
     connection.tidySoon();
@@ -212,7 +217,7 @@ class Http2Connection final : public Connection {
       exchange->end(
           Error{.code = Code::ResourceExhausted,
                 .message = format("the answer's head is larger than {} bytes", kMaxHeaderBytes)});
-    } else if (code == NGHTTP2_NO_ERROR && exchange->answered) {
+    } else if (code == NGHTTP2_NO_ERROR && exchange->answered && complete) {
       exchange->end({});
     } else if (code == NGHTTP2_REFUSED_STREAM && !exchange->answered && connection.owner_) {
       connection.owner_->retry(std::move(exchange),

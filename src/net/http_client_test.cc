@@ -293,6 +293,20 @@ TEST(Http2Test, OpensAnotherConnectionBeforeTheStreamLimit) {
   for (auto [connection, count] : open) EXPECT_LE(count, 10);
 }
 
+TEST(Http2Test, AnAnswerIsCompleteOnlyAtItsEnd) {
+  Wire wire(true, [](WireServer::Request request, Reply reply) {
+    reply->head(200, {{"Content-Length", "5000"}});
+    reply->data(request.target == "/part" ? "a part" : std::string(5000, 'x'));
+    if (request.target != "/part") reply->end();
+    reply->stop();
+  });
+  auto whole = wire.get("/whole");
+  ASSERT_TRUE(whole) << whole.error().text();
+  auto part = wire.get("/part");
+  ASSERT_FALSE(part);
+  EXPECT_THAT(part.error().text(), HasSubstr("the server broke off the answer"));
+}
+
 TEST(Http2Test, ARefusedRequestGoesOutAgain) {
   int attempt = 0;
   Wire wire(true, [&](WireServer::Request request, Reply reply) {
