@@ -33,6 +33,7 @@ namespace websocket = boost::beast::websocket;
 
 constexpr std::size_t kReadBuffer = 64 << 10;
 constexpr std::size_t kMaxPipelined = 64 << 10;
+constexpr std::size_t kMaxDropped = 16 << 20;  // of what a refused client still sends
 constexpr std::size_t kMaxWebSocketMessage = 16 << 20;
 constexpr std::size_t kMaxWebSocketBacklog = 64 << 20;  // a peer that takes nothing is cut off here
 
@@ -320,6 +321,10 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
       case Stream::Status::Ok:
         break;
     }
+    if (lingering_) {
+      dropped_ += io.bytes;
+      return dropped_ > kMaxDropped ? close() : waitForBytes();
+    }
     pending_.append(buffer, io.bytes);
     if (!busy_ && !closing_) parse();
     waitForBytes();
@@ -384,7 +389,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   }
 
   void refuse(int status, const std::string& why) {
-    closing_ = true;
+    closing_ = refused_ = true;
     send(
         format("HTTP/1.1 {} {}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n"
                "Connection: close\r\n\r\n{}\n",
@@ -406,7 +411,18 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
         return close();
       }
     }
-    if (closing_) close();
+    if (!closing_ || closed_) return;
+    refused_ ? linger() : close();
+  }
+  // Closing with bytes unread is a reset, which may overtake the answer or stop the client before
+  // it listens: what it still sends is taken, for a while.
+  void linger() {
+    if (std::exchange(lingering_, true)) return;
+    enter(Phase::Idle);
+    expect(options_.linger_timeout);
+    pending_.clear();
+    stream_->finish();
+    waitForBytes();
   }
   void writable() {
     waiting_writable_ = false;
@@ -427,10 +443,11 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   Pending timer_;
   Phase phase_ = Phase::Head;
   Instant since_;  // when it entered that phase
+  std::size_t dropped_ = 0;
   bool first_ = true, secure_ = false, reading_ = false, parsing_ = false, head_seen_ = false,
        too_large_ = false;
   bool busy_ = false, closing_ = false, closed_ = false, last_request_ = false,
-       waiting_writable_ = false;
+       waiting_writable_ = false, refused_ = false, lingering_ = false;
 };
 
 class Server final : public HttpServer {

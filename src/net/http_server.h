@@ -72,6 +72,7 @@ struct HttpServerOptions {
   Duration head_timeout = 10s;  // from connecting, or from the first byte, to a complete head
   Duration body_timeout = 60s;
   Duration idle_timeout = 120s;  // between requests
+  Duration linger_timeout = 2s;  // for a refused client to finish, and then hear why
 };
 
 // An HTTP/1.1 server. Destroying it closes every connection.

@@ -1,5 +1,6 @@
 #include "net/http_server.h"
 
+#include <boost/asio/read.hpp>
 #include <boost/beast/core/buffers_to_string.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/websocket/stream.hpp>
@@ -8,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/format.h"
 #include "net/asio.h"
 #include "net/http_client.h"
 
@@ -90,6 +92,71 @@ TEST(HttpServer, RefusesWhatIsNotHttpOrTooLarge) {
   EXPECT_THAT(served.raw("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: "
                          "chunked\r\n\r\n6\r\nabcdef\r\n6\r\nabcdef\r\n"),
               StartsWith("HTTP/1.1 413 "));
+}
+
+// A client that hears nothing before it has said everything, as most do.
+TEST(HttpServer, ARefusalReachesAClientThatIsStillSending) {
+  CertificateAndKey identity = *makeCertificate({.common_name = "x", .names = {"127.0.0.1"}});
+  for (const auto& tls : {std::optional<TlsServerOptions>(),
+                          std::optional(TlsServerOptions{.certificate = identity.certificate,
+                                                         .key = identity.key})}) {
+    Served served(echo(), {.tls = tls, .max_body_bytes = 10});
+    auto client = *makeHttpClient(
+        served.loop, {.url = *Url::parse(format("{}://127.0.0.1:{}", tls ? "https" : "http",
+                                                served.server->port())),
+                      .tls = {.verify = false},
+                      .http2 = false});
+    auto answer = await<HttpResponse>(
+        served.loop,
+        [&](auto done) {
+          return fetch(*client, {.method = "PUT", .body = std::string(8 << 20, 'x')}, 1000,
+                       std::move(done));
+        },
+        kSoon);
+    ASSERT_TRUE(answer) << answer.error().text();
+    EXPECT_EQ(answer->status, 413);
+  }
+}
+
+TEST(HttpServer, AllThatIsSentAfterARefusalIsTaken) {
+  Served served(echo(), {.max_header_bytes = 1000, .max_body_bytes = 10, .linger_timeout = 1h});
+  for (auto [head, status] :
+       {std::pair("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 9999999\r\n\r\n", "HTTP/1.1 413 "),
+        std::pair("GET / HTTP/1.1\r\nX: ", "HTTP/1.1 431 ")}) {
+    asio::ip::tcp::socket socket(contextOf(served.loop));
+    socket.connect({asio::ip::make_address("127.0.0.1"), served.server->port()});
+    const std::string all = head + std::string(8 << 20, 'x');
+    std::optional<ErrorCode> sent;
+    asio::async_write(socket, asio::buffer(all),
+                      [&](ErrorCode error, std::size_t) { sent = error; });
+    ASSERT_TRUE(served.loop.runUntil([&] { return sent.has_value(); }, kSoon));
+    EXPECT_FALSE(sent->failed()) << sent->message();
+    char answer[13] = "";
+    asio::read(socket, asio::buffer(answer, 12));
+    EXPECT_THAT(status, StartsWith(answer));
+    socket.close();
+    EXPECT_TRUE(served.loop.runUntil([&] { return served.server->connections() == 0; }, kSoon));
+  }
+}
+
+TEST(HttpServer, ARefusedClientIsNotHeardForEver) {
+  const std::string refused = "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 11\r\n\r\n";
+  for (std::string junk : {std::string(), std::string(1 << 20, 'x')}) {
+    Served served(echo(), {.max_body_bytes = 10,
+                           .body_timeout = 1h,
+                           .linger_timeout = junk.empty() ? Duration(20ms) : Duration(1h)});
+    asio::ip::tcp::socket socket(contextOf(served.loop));
+    socket.connect({asio::ip::make_address("127.0.0.1"), served.server->port()});
+    asio::write(socket, asio::buffer(refused));
+    Function<void()> send = [&] {
+      asio::async_write(socket, asio::buffer(junk), [&](ErrorCode error, std::size_t) {
+        if (!error) send();
+      });
+    };
+    ASSERT_TRUE(served.loop.runUntil([&] { return served.server->connections() == 1; }, kSoon));
+    if (!junk.empty()) send();
+    EXPECT_TRUE(served.loop.runUntil([&] { return served.server->connections() == 0; }, kSoon));
+  }
 }
 
 TEST(HttpServer, RefusesRequestsThatCouldHideAnother) {
