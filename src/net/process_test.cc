@@ -5,7 +5,6 @@
 #include <fstream>
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -150,15 +149,15 @@ TEST(Process, ItDoesNotOutliveUs) {
   }
   char text[32] = "";
   ASSERT_GT(::read(number, text, sizeof text - 1), 0);
-  pollfd child{.fd = static_cast<int>(::syscall(SYS_pidfd_open, ::atoi(text), 0)),
-               .events = POLLIN,
-               .revents = 0};
-  ASSERT_GE(child.fd, 0);
+  Loop loop;
+  asio::posix::stream_descriptor child(
+      contextOf(loop), static_cast<int>(::syscall(SYS_pidfd_open, ::atoi(text), 0)));
+  bool ended = false;
+  child.async_wait(child.wait_read, [&](ErrorCode error) { ended = !error; });
   ::kill(us, SIGKILL);  // no handler of ours gets a turn
   ::waitpid(us, nullptr, 0);
-  EXPECT_EQ(::poll(&child, 1, 20'000), 1) << "it runs on";
-  ::syscall(SYS_pidfd_send_signal, child.fd, SIGKILL, nullptr, 0);
-  ::close(child.fd);
+  EXPECT_TRUE(loop.runUntil([&] { return ended; }, kSoon)) << "it runs on";
+  ::syscall(SYS_pidfd_send_signal, child.native_handle(), SIGKILL, nullptr, 0);
   ::close(number);
   std::filesystem::remove_all(folder);
 }
