@@ -336,6 +336,11 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
       if (phase_ != Phase::Head) enter(Phase::Head);
       expect(options_.head_timeout);
     }
+    // Others read such lines in other ways (RFC 9112, 5.2). The parser takes the head at once, and
+    // only when it is complete.
+    if (std::string_view head = std::string_view(pending_).substr(0, pending_.find("\r\n\r\n"));
+        !head_seen_ && (head.find("\n ") != head.npos || head.find("\n\t") != head.npos))
+      return refuse(400, "a header line begins with a space");
     while (!pending_.empty() && !parser_->is_done()) {
       ErrorCode error;
       std::size_t used = parser_->put(asio::const_buffer(pending_.data(), pending_.size()), error);

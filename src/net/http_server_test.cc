@@ -159,6 +159,18 @@ TEST(HttpServer, ARefusedClientIsNotHeardForEver) {
   }
 }
 
+TEST(HttpServer, RefusesHeaderLinesThatGoOnInTheNext) {
+  Served served(echo());
+  for (std::string folded : {"X: a\r\n b\r\n", "X: a\r\n\tb\r\n", "X:\r\n a\r\n"})
+    EXPECT_THAT(served.raw("GET / HTTP/1.1\r\nHost: x\r\n" + folded + "Connection: close\r\n\r\n"),
+                StartsWith("HTTP/1.1 400 "))
+        << folded;
+  // Only the head has lines.
+  EXPECT_THAT(served.raw("PUT / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                         "Content-Length: 9\r\n\r\na\r\n b\r\n c"),
+              StartsWith("HTTP/1.1 200 "));
+}
+
 TEST(HttpServer, RefusesRequestsThatCouldHideAnother) {
   Served served(echo());
   const std::string hidden = "GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n";
