@@ -209,10 +209,11 @@ void Peer::serve() {
   nghttp2_session_callbacks_set_on_header_callback(
       callbacks, [](nghttp2_session*, const nghttp2_frame* frame, const std::uint8_t* name,
                     std::size_t name_length, const std::uint8_t* value, std::size_t value_length,
-                    std::uint8_t, void* user) {
+                    std::uint8_t flags, void* user) {
         auto& request = static_cast<Peer*>(user)->requests_[frame->hd.stream_id];
         std::string key(reinterpret_cast<const char*>(name), name_length);
         std::string text(reinterpret_cast<const char*>(value), value_length);
+        if (flags & NGHTTP2_NV_FLAG_NO_INDEX) request.never_indexed.push_back(key);
         if (key == ":method")
           request.method = text;
         else if (key == ":path")

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "net/http.h"
 #include "net/loop.h"
@@ -50,8 +51,9 @@ class WireServer {
   struct Request {
     std::string method, target, body;
     Headers headers;
-    std::string client_name;     // from its certificate
-    std::size_t connection = 0;  // which of the connections, from 1
+    std::vector<std::string> never_indexed;  // HTTP/2: those that no compression table may hold
+    std::string client_name;                 // from its certificate
+    std::size_t connection = 0;              // which of the connections, from 1
   };
   using Script = Function<void(Request, std::shared_ptr<Reply>)>;
 
