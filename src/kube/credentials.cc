@@ -155,6 +155,8 @@ class ExecCredentials final : public Credentials {
   }
 
   Result<Identity> read(Result<net::ProcessResult> result) {
+    if (!result && result.error().code == Code::NotFound)
+      return failure("is not found; install it, or correct \"command\"");
     if (!result) return failure("did not start: " + result.error().text());
     if (result->timed_out) return failure("did not answer in time");
     if (result->exit_code != 0)

@@ -135,6 +135,14 @@ TEST_F(CredentialsTest, APluginMayAskWhereThereIsATerminal) {
   ::close(terminal);
 }
 
+TEST_F(CredentialsTest, APluginThatIsNotThereIsToBeInstalled) {
+  Config config{.source = "a test"};
+  config.exec = ExecPlugin{.command = "no-such-plugin",
+                           .interactive_mode = ExecPlugin::InteractiveMode::Never};
+  use(config);
+  EXPECT_THAT(get(), HasSubstr("is not found; install it, or correct \"command\""));
+}
+
 TEST_F(CredentialsTest, APluginThatMustAskNeedsATerminal) {
   Stdin none(::open("/dev/null", O_RDONLY));
   usePlugin("echo x", ExecPlugin::InteractiveMode::Always);
