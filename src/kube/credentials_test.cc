@@ -143,6 +143,15 @@ TEST_F(CredentialsTest, APluginThatIsNotThereIsToBeInstalled) {
   EXPECT_THAT(get(), HasSubstr("is not found; install it, or correct \"command\""));
 }
 
+TEST_F(CredentialsTest, WhatAPluginComplainsAboutIsShownWithoutItsSecrets) {
+  Config config{.source = "a test"};
+  config.exec = ExecPlugin{.command = "sh",
+                           .args = {"-c", "echo refused: token=hunter2 >&2; exit 1"},
+                           .interactive_mode = ExecPlugin::InteractiveMode::Never};
+  use(config);
+  EXPECT_THAT(get(), HasSubstr("ended with code 1: refused: token=[redacted]"));
+}
+
 TEST_F(CredentialsTest, APluginThatMustAskNeedsATerminal) {
   Stdin none(::open("/dev/null", O_RDONLY));
   usePlugin("echo x", ExecPlugin::InteractiveMode::Always);
