@@ -177,7 +177,10 @@ class ExecCredentials final : public Credentials {
       return failure("gave neither a token nor a certificate");
     if (identity.certificate.empty() != identity.key.empty())
       return failure("gave a certificate without its key, or a key without its certificate");
-    expires_ = parseTime(status["expirationTimestamp"].string());
+    const json::Value& expires = status["expirationTimestamp"];
+    expires_ = parseTime(expires.string());
+    if (!expires.isNull() && !expires_)
+      return failure("gave an expirationTimestamp that is no time");
     return identity;
   }
 

@@ -119,6 +119,11 @@ TEST_F(CredentialsTest, AnAnswerThatDoesNotExpireIsKept) {
   EXPECT_EQ(get(), "Bearer 1");
 }
 
+TEST_F(CredentialsTest, AnAnswerThatExpiresNobodyKnowsWhenIsRefused) {
+  useCountingPlugin("tomorrow");
+  EXPECT_THAT(get(), HasSubstr("gave an expirationTimestamp that is no time"));
+}
+
 TEST_F(CredentialsTest, APluginMayAskWhereThereIsATerminal) {
   int terminal = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
   ASSERT_GE(terminal, 0);
