@@ -24,6 +24,21 @@ bool namesSecret(std::string_view name) {
   return false;
 }
 
+// What the text at a place gives a value to, as in name=value and "name": value; else empty.
+std::string_view nameBefore(std::string_view text, std::size_t at) {
+  std::string_view before = text.substr(0, at);
+  if (text[at] == ':' && before.ends_with('"'))
+    before.remove_suffix(1);
+  else if (text[at] != '=')
+    return {};
+  auto inName = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-';
+  };
+  std::size_t begin = before.size();
+  while (begin > 0 && inName(before[begin - 1])) --begin;
+  return before.substr(begin);
+}
+
 // Newlines and other control characters must not forge a second log line.
 void appendJsonString(std::string& out, std::string_view text) {
   out += '"';
@@ -102,6 +117,17 @@ std::string redact(std::string_view text) {
       out += kRedacted;
       at += kBearer.size();
       while (at < text.size() && text[at] != ' ' && text[at] != '"' && text[at] != '\n') ++at;
+      continue;
+    }
+    if (namesSecret(nameBefore(text, at))) {
+      out += text[at++];
+      for (; at < text.size() && text[at] == ' '; ++at) out += ' ';
+      out += kRedacted;
+      char quote = at < text.size() ? text[at] : '\0';
+      bool quoted = quote == '"' || quote == '\'';
+      at = text.find_first_of(quoted ? std::string_view(&quote, 1) : " \t\r\n,;&\"'", at + quoted);
+      at = std::min(at, text.size());
+      if (quoted && at < text.size()) ++at;
       continue;
     }
     if (text.substr(at).starts_with("://")) {

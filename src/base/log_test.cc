@@ -53,6 +53,18 @@ TEST(Log, SecretsStayOut) {
   }
 }
 
+TEST(Log, SecretsInTextsAreKnownByTheirNames) {
+  for (auto [text, shown] : std::initializer_list<std::pair<std::string_view, std::string_view>>{
+           {"login failed: token=hunter2", "login failed: token=[redacted]"},
+           {"--password=hunter2 --user=me", "--password=[redacted] --user=me"},
+           {"?access_token=hunter2&x=1", "?access_token=[redacted]&x=1"},
+           {"CLIENT_SECRET='hunter2 hunter2', x", "CLIENT_SECRET=[redacted], x"},
+           {R"({"id_token": "hunter2", "a": "b"})", R"({"id_token": [redacted], "a": "b"})"},
+           {"a=b, reading the token: no such file", "a=b, reading the token: no such file"},
+           {"token=", "token=[redacted]"}})
+    EXPECT_EQ(redact(text), shown);
+}
+
 TEST(Log, NamesParse) {
   EXPECT_EQ(parseLogLevel("warn"), LogLevel::Warn);
   EXPECT_FALSE(parseLogLevel("loud"));

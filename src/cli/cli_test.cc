@@ -63,6 +63,27 @@ TEST(Cli, AWrongCommandLineIsCodeTwo) {
   }
 }
 
+TEST(Cli, AWrongValueIsNamedWithItsFlag) {
+  struct Case {
+    std::vector<std::string> words;
+    int code;
+    std::string said;
+  };
+  for (const Case& c :
+       std::vector<Case>{{{"manifests", "install", "-n", "X_Y"}, 2, "--namespace: \"X_Y\" "},
+                         {{"manifests", "rbac", "-n", "a.b"}, 2, "--namespace: \"a.b\" "},
+                         {{"operator", "--watch-namespaces", ""}, 2, "--watch-namespaces: \"\" "},
+                         {{"operator", "--watch-namespaces", "a,B"}, 2, "\"B\" "},
+                         {{"operator", "--webhook-bind-address=:0", "--webhook-cert-path=/nowhere"},
+                          1,
+                          "--webhook-cert-path: /nowhere/tls.crt: the file cannot be opened"}}) {
+    Outcome outcome = command(c.words, {{"HOME", "/nonexistent"}});
+    EXPECT_EQ(outcome.code, c.code) << c.said;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, AllOf(StartsWith("cadre: "), HasSubstr(c.said)));
+  }
+}
+
 TEST(Cli, VersionNeedsNoCluster) {
   Outcome outcome = command({"version", "--client"});
   EXPECT_EQ(outcome.code, 0);

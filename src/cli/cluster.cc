@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "kube/names.h"
+
 namespace cadre::cli {
 
 void ClusterFlags::addTo(CLI::App& command, bool with_namespaces) {
@@ -13,6 +15,10 @@ void ClusterFlags::addTo(CLI::App& command, bool with_namespaces) {
   if (!with_namespaces) return;
   auto* one = command.add_option("-n,--namespace", ns, "Namespace (default: the context's)");
   command.add_flag("-A,--all-namespaces", all_namespaces, "All namespaces")->excludes(one);
+}
+
+std::string namespaceProblem(const std::string& name) {
+  return kube::checkDnsLabel(name).value_or("");
 }
 
 Result<std::unique_ptr<Cluster>> Cluster::connect(const ClusterFlags& flags,

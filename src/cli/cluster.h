@@ -23,6 +23,9 @@ struct ClusterFlags {
   void addTo(CLI::App& command, bool with_namespaces);
 };
 
+// What keeps a text from being the name of a namespace; empty: nothing.
+std::string namespaceProblem(const std::string& name);
+
 // A command's connection: its own loop and client. Made, used and dropped within one command.
 struct Cluster {
   net::Loop loop;

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/format.h"
+#include "cli/cluster.h"
 #include "cli/commands.h"
 #include "cli/systems.h"
 #include "json/yaml.h"
@@ -90,7 +91,7 @@ std::vector<json::Value> rbac(const Systems& systems, const std::string& ns) {
 }
 
 // Objects are taken while the webhook is away: the operator finds what is wrong with them as well.
-// Not so where a service account is chosen: only the webhook knows who asks for it.
+// Not so where an identity is lent: only the webhook knows who asks for it.
 std::vector<json::Value> webhook(const Systems& systems, const std::string& ns) {
   std::map<std::string, json::Array> by_group;
   for (const kube::Kind* kind : systems.kinds()) by_group[kind->group].emplace_back(kind->plural);
@@ -116,12 +117,20 @@ std::vector<json::Value> webhook(const Systems& systems, const std::string& ns) 
   guard.make("name") = "guard.kaos.tools";
   guard.make("failurePolicy") = "Fail";
   guard.make("timeoutSeconds") = 10;
-  guard.make("matchConditions") = json::Array{json::Object{
-      {"name", "chooses-a-service-account"},
-      {"expression",
-       "has(object.spec) && (has(object.spec.serviceAccountName) || (has(object.spec.podSpec) && "
-       "object.spec.podSpec != null && (has(object.spec.podSpec.serviceAccountName) || "
-       "has(object.spec.podSpec.serviceAccount))))"}}};
+  // At least what the guard asks about (kinds/kaos/serve.cc); but what runs already can go.
+  guard.make("matchConditions") = json::Array{
+      json::Object{{"name", "changes-what-runs"},
+                   {"expression",
+                    "has(object.spec) && (oldObject == null || !has(oldObject.spec) || "
+                    "object.spec != oldObject.spec)"}},
+      json::Object{{"name", "lends-an-identity"},
+                   {"expression",
+                    "has(object.spec.serviceAccountName) || (has(object.spec.runtime) && "
+                    "object.spec.runtime == 'kubernetes' && has(object.spec.container)) || "
+                    "(has(object.spec.podSpec) && object.spec.podSpec != null && "
+                    "['serviceAccountName', 'serviceAccount', 'automountServiceAccountToken', "
+                    "'hostNetwork', 'hostPID', 'hostIPC', 'volumes', 'initContainers', "
+                    "'containers'].exists(field, field in object.spec.podSpec))"}}};
   json::Value configuration = object("admissionregistration.k8s.io/v1",
                                      "ValidatingWebhookConfiguration", kWebhookConfiguration, "");
   configuration.make("webhooks") = json::Array{std::move(always), std::move(guard)};
@@ -225,7 +234,9 @@ void addManifests(CLI::App& app, const Surroundings& surroundings, int& exit_cod
   });
   auto add = [&](const char* name, const char* what, auto make) {
     auto* sub = command->add_subcommand(name, what);
-    sub->add_option("-n,--namespace", flags->ns, "The operator's namespace")->capture_default_str();
+    sub->add_option("-n,--namespace", flags->ns, "The operator's namespace")
+        ->capture_default_str()
+        ->check(namespaceProblem);
     sub->add_option("--image", flags->image, "The operator's image")->capture_default_str();
     sub->callback([flags, make, &surroundings, &exit_code] {
       surroundings.out(asYaml(make(*flags)));

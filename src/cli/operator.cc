@@ -48,8 +48,10 @@ void OperatorFlags::addTo(CLI::App& command) {
                      "program anew. Flags and environment variables come first");
   cluster.addTo(command, /*with_namespaces=*/false);
   systems.addTo(command);
+  // Empty is refused: a variable that nobody has set must not widen it to all of them.
   command.add_option("--watch-namespaces", namespaces, "Only these; all when not given")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->check(namespaceProblem);
   command.add_flag("--leader-elect", leader_elect, "Let one of several programs lead");
   command.add_option("--metrics-bind-address", metrics_address, "Where; 0 for nowhere")
       ->capture_default_str();
@@ -126,12 +128,28 @@ int beginAnew(const Surroundings& surroundings) {
   return fail(surroundings, "the program cannot be started anew with its new settings");
 }
 
+// The cluster has our own kinds: without them there is nothing to serve.
+engine::Check served(const Systems& systems, engine::Engine& engine) {
+  return {"kinds", [&]() -> std::string {
+            for (const kube::Kind* kind : systems.kinds())
+              if (engine.source().state(kind->resource()) == engine::Source::State::NotServed)
+                return format(
+                    "the cluster does not serve {}.{}: apply what `cadre manifests crds` prints",
+                    kind->plural, kind->group);
+            return {};
+          }};
+}
+
 int runOperator(const OperatorFlags& flags, const Surroundings& surroundings) {
   auto level = levelOf(flags.log_level.empty() ? flags.systems.kaos.log_level : flags.log_level);
   auto log_format = parseLogFormat(flags.log_format);
   if (!level || !log_format)
     return fail(surroundings,
                 "--log-level is debug, info, warn or error; --log-format text or json");
+  if (flags.webhook_address != "0" && !flags.webhook_certificates.empty())
+    for (std::string_view file : {"tls.crt", "tls.key"})
+      if (auto text = readAll(format("{}/{}", flags.webhook_certificates, file)); !text)
+        return fail(surroundings, text.error().context("--webhook-cert-path").text());
   SystemClock clock;
   Logger logger(clock, {.level = *level, .format = *log_format}, Logger::stderrSink());
   Metrics metrics;
@@ -204,6 +222,7 @@ int runOperator(const OperatorFlags& flags, const Surroundings& surroundings) {
                                  .measure = [&] { engine.measure(); }};
   if (election) shown.healthy.push_back(engine::leased(*election));
   shown.ready.push_back(engine::synced(engine));
+  shown.ready.push_back(served(flags.systems, engine));
   if (webhook) shown.ready.push_back(engine::answering(*webhook));
   auto endpoints = engine::Endpoints::open(loop, std::move(shown));
   if (!endpoints) return fail(surroundings, endpoints.error().text());

@@ -11,6 +11,8 @@
 #include "engine/draft.h"
 #include "engine/engine.h"
 #include "json/diff.h"
+#include "kinds/kaos/plans.h"
+#include "kinds/kaos/registry.h"
 #include "kube/managed_fields.h"
 #include "kube/strategic_merge.h"
 #include "kube/validate.h"
@@ -109,14 +111,64 @@ int planOffline(const Systems& systems, const std::vector<FromFile>& files, cons
   return planned->empty() ? 0 : 1;
 }
 
+// Where the server does not say, the watch itself will.
+bool mayWatch(Cluster& cluster, const kube::Resource& resource, const kube::ObjectKey& which) {
+  const kube::Resource reviews{"authorization.k8s.io", "v1", "selfsubjectaccessreviews",
+                               "SelfSubjectAccessReview", false};
+  json::Value review = json::Object{
+      {"spec", json::Object{{"resourceAttributes", json::Object{{"verb", "watch"},
+                                                                {"group", resource.group},
+                                                                {"resource", resource.plural},
+                                                                {"namespace", which.ns},
+                                                                {"name", which.name}}}}}};
+  auto said = cluster.await<json::Value>(
+      [&](auto done) { return cluster.client->create(reviews, review, {}, std::move(done)); });
+  return !said || (*said)["status"]["allowed"].boolean();
+}
+
+// What the user may not see, and most need not, is named and taken not to be there: routes where
+// nobody wants any, and the registered runtimes. Without the rest the answer would be wrong.
+Result<> leaveOutHidden(Systems& systems, Cluster& cluster, const Surroundings& surroundings,
+                        engine::EngineOptions& options) {
+  std::vector<std::string> hidden, needed, namespaces = options.namespaces;
+  if (namespaces.empty()) namespaces = {""};
+  auto sees = [&](const kube::Resource& resource, std::vector<std::string>& without) {
+    std::size_t before = without.size();
+    for (const std::string& ns : namespaces)
+      if (!mayWatch(cluster, resource, {ns, ""}))
+        without.push_back(
+            format("{} in {}", resource.plural, ns.empty() ? "all namespaces" : "namespace " + ns));
+    return without.size() == before;
+  };
+  for (const engine::Served& kind : options.kinds) sees(kind.resource, needed);
+  std::erase_if(options.scopes, [&](const engine::Scope& scope) {
+    bool spared = scope.resource == kaos::kHttpRoutes && !systems.kaos.gateway;
+    return !sees(scope.resource, spared ? hidden : needed);
+  });
+  if (!needed.empty())
+    return Error{.code = Code::Forbidden,
+                 .message = format("you may not watch {}: ask for the right to get, list and watch "
+                                   "them",
+                                   join(needed, ", "))};
+  kube::ObjectKey registry{systems.kaos.system_namespace, std::string(kaos::kRegistryName)};
+  systems.kaos.reads_registry = mayWatch(cluster, kaos::kConfigMaps, registry);
+  if (!systems.kaos.reads_registry)
+    hidden.push_back(
+        format("{}/{} in namespace {}", kaos::kConfigMaps.plural, registry.name, registry.ns));
+  if (!hidden.empty())
+    surroundings.err(format("cadre: you may not watch {}: this is told as if nothing were there\n",
+                            join(hidden, ", ")));
+  return {};
+}
+
 // An engine that only looks.
 struct Onlooker {
   std::unique_ptr<Cluster> cluster;
   Random random = Random::fromSystem();
   std::unique_ptr<engine::Engine> engine;
 
-  // Looks at the command's namespace, the operator's, and these.
-  static Result<std::unique_ptr<Onlooker>> start(const Systems& systems, const ClusterFlags& flags,
+  // Looks at the command's namespace and these; of the operator's only at what plans name.
+  static Result<std::unique_ptr<Onlooker>> start(Systems& systems, const ClusterFlags& flags,
                                                  const Surroundings& surroundings,
                                                  std::set<std::string> namespaces = {}) {
     auto made = std::make_unique<Onlooker>();
@@ -126,9 +178,10 @@ struct Onlooker {
     engine::EngineOptions options;
     systems.serve(options);
     if (!made->cluster->ns.empty()) {
-      namespaces.insert({made->cluster->ns, systems.kaos.system_namespace});
+      namespaces.insert(made->cluster->ns);
       options.namespaces = {namespaces.begin(), namespaces.end()};
     }
+    CADRE_TRY(leaveOutHidden(systems, *made->cluster, surroundings, options));
     if (auto key = readHashKey(*made->cluster, systems.kaos.system_namespace))
       options.hash_secret = hashWith(*key);
     else
@@ -180,8 +233,8 @@ std::string changesOf(Cluster& cluster, const engine::Write& write) {
   return indented(changes.empty() ? write.why : changes, "    ");
 }
 
-int planOnline(const Systems& systems, const std::vector<FromFile>& files,
-               const ClusterFlags& flags, const Surroundings& surroundings) {
+int planOnline(Systems& systems, const std::vector<FromFile>& files, const ClusterFlags& flags,
+               const Surroundings& surroundings) {
   std::set<std::string> namespaces;
   for (const FromFile& one : files)
     if (std::string_view ns = kube::ns(one.document.value); !ns.empty()) namespaces.emplace(ns);
@@ -286,7 +339,7 @@ class Why {
   std::set<engine::Ref> told_;
 };
 
-int why(const Systems& systems, const ClusterFlags& flags, const std::string& what,
+int why(Systems& systems, const ClusterFlags& flags, const std::string& what,
         const Surroundings& surroundings) {
   auto [called, name] = cut(what, "/");
   auto kind = findKind(systems, std::string(called));

@@ -89,7 +89,7 @@ void Systems::addTo(CLI::App& command) {
       ->envname("GATEWAY_API_ENABLED");
   command
       .add_flag("--kaos-guard-service-accounts", kaos.guard_service_accounts,
-                "Only who may create pods may choose their service account (=false: anybody)")
+                "Only who may create pods may give them another identity (=false: anybody)")
       ->envname("KAOS_GUARD_SERVICE_ACCOUNTS");
 }
 

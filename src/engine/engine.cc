@@ -65,6 +65,7 @@ struct Engine::Trial {
   Write write;
   std::vector<Event> events = {};          // told when it has succeeded
   std::uint64_t content = 0;               // of the object that a status is about
+  std::int64_t generation = 0;             // of it; it may be edited to and fro
   bool changes_acts = false;               // a status does so
   std::vector<std::string> new_acts = {};  // whose intents it brings
   Pending pending = {};
@@ -551,6 +552,7 @@ void Engine::send(const Ref& ref, const json::Value& object, Write write) {
     const json::Value& status = trial->write.object["status"];
     trial->events = transitions(object, status);
     trial->content = contentHash(object);
+    trial->generation = kube::generation(object);
     trial->changes_acts = status["acts"] != object["status"]["acts"];
     std::set<std::string> known;
     for (const json::Value& act : object["status"]["acts"].array())
@@ -587,7 +589,8 @@ void Engine::taken(const std::shared_ptr<Trial>& trial) {
 void Engine::statusWritten(const Trial& trial, const json::Value& answer) {
   Entry& entry = entries_.at(trial.owner);
   // An edit that came just before is in the answer, whenever the watch tells of it.
-  if (contentHash(answer) != trial.content) entry.again = true;
+  if (contentHash(answer) != trial.content || kube::generation(answer) != trial.generation)
+    entry.again = true;
   entry.own_version = kube::resourceVersion(answer);
   entry.status_sent = stableHash(json::write(trial.write.object["status"]));
   entry.status_answered = stableHash(json::write(answer["status"]));

@@ -362,6 +362,10 @@ void Client::ended(const std::shared_ptr<Call>& call, Result<> result) {
                           .message = "the server speaks TLS on this port, not plain HTTP"}));
 
   Error error = errorFromAnswer(call->status, call->headers, call->error_body);
+  if (call->status < 400)
+    error.message +=
+        format(" ({} at {}: a proxy or a login page may stand before it; correct the address)",
+               config_.source, config_.server.origin());
   if (call->status == 401) {
     if (!std::exchange(call->refreshed, true) && credentials_->refused(call->identity)) {
       if (call->restart) call->restart();
@@ -384,7 +388,9 @@ void Client::ended(const std::shared_ptr<Call>& call, Result<> result) {
 }
 
 Error Client::unreachable(Error error) const {
-  if (error.code == Code::InvalidArgument || error.code == Code::ResourceExhausted) return error;
+  if (error.code == Code::InvalidArgument) return error;
+  if (error.code == Code::ResourceExhausted)
+    return std::move(error).context("the API server at " + config_.server.origin());
   std::string advice = whatToDo(error, config_);
   std::string reason = error.reason;
   Code code = error.code;
@@ -507,10 +513,12 @@ Pending Client::sendForObject(net::HttpRequest request, Done done) {
   };
   auto answer = std::make_shared<Answer>();
   answer->done = std::move(done);
-  call->data = [answer, limit = options_.max_answer_bytes](std::string_view data) -> Result<> {
+  call->data = [this, answer,
+                limit = options_.max_answer_bytes](std::string_view data) -> Result<> {
     if (answer->body.size() + data.size() > limit)
       return Error{.code = Code::ResourceExhausted,
-                   .message = format("the API server's answer is larger than {} bytes", limit)};
+                   .message = format("the answer of the API server at {} is larger than {} bytes",
+                                     config_.server.origin(), limit)};
     answer->body += data;
     return {};
   };

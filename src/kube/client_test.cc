@@ -263,7 +263,29 @@ TEST_P(ClientTest, OversizedAnswersAreRefused) {
   api.options.max_answer_bytes = 1000;
   auto answer = api.get();
   ASSERT_FALSE(answer);
-  EXPECT_EQ(answer.error().text(), "the API server's answer is larger than 1000 bytes");
+  EXPECT_EQ(answer.error().text(), "the answer of the API server at " + api.config.server.origin() +
+                                       " is larger than 1000 bytes");
+}
+
+TEST_P(ClientTest, AnOversizedHeadNamesTheServer) {
+  Api api(GetParam(), [](WireServer::Request, Reply reply) {
+    reply->head(200, {{"x", std::string(400'000, 'x')}});
+    reply->end();
+  });
+  EXPECT_THAT(api.get().error().text(),
+              HasSubstr("the API server at " + api.config.server.origin()));
+}
+
+TEST_P(ClientTest, ARedirectIsExplained) {
+  Api api(GetParam(), [](WireServer::Request, Reply reply) {
+    reply->head(302, {{"Location", "https://login.example/"}});
+    reply->end();
+  });
+  auto answer = api.get();
+  ASSERT_FALSE(answer);
+  EXPECT_THAT(answer.error().text(),
+              AllOf(HasSubstr("answered 302 Found"), HasSubstr(api.config.server.origin()),
+                    HasSubstr("a proxy or a login page may stand before it")));
 }
 
 TEST_P(ClientTest, SlowAnswersRunIntoTheTimeout) {

@@ -56,6 +56,18 @@ bool hasCertificate(std::string_view pem) {
          pem.find("-----END CERTIFICATE-----", begin) != std::string_view::npos;
 }
 
+// Of every certificate in it.
+bool isBase64Inside(std::string_view pem) {
+  constexpr std::string_view kBegin = "-----BEGIN CERTIFICATE-----";
+  for (std::size_t at = pem.find(kBegin); at != std::string_view::npos; at = pem.find(kBegin, at)) {
+    at += kBegin.size();
+    std::string block(pem.substr(at, pem.find("-----", at) - at));
+    std::erase_if(block, [](char c) { return c == '\n' || c == '\r' || c == ' ' || c == '\t'; });
+    if (!base64Decode(block)) return false;
+  }
+  return true;
+}
+
 bool hasPrivateKey(std::string_view pem) {
   std::size_t end = pem.find("PRIVATE KEY-----");
   return end != std::string_view::npos && pem.rfind("-----BEGIN ", end) != std::string_view::npos &&
@@ -73,6 +85,7 @@ enum class PemKind { Certificate, PrivateKey };
 std::optional<std::string_view> pemProblem(std::string_view pem, PemKind kind) {
   if (kind == PemKind::Certificate) {
     if (!hasCertificate(pem)) return "no PEM certificate: it needs a BEGIN CERTIFICATE block";
+    if (!isBase64Inside(pem)) return "a PEM block that cannot be decoded: copy it anew";
   } else {
     if (!hasPrivateKey(pem)) return "no PEM private key: it needs a BEGIN PRIVATE KEY block";
     if (isEncryptedKey(pem))
@@ -240,9 +253,10 @@ Error yamlError(const std::string& path, const Error& error) {
     place += numbers;
   }
   if (error.code == Code::ResourceExhausted)
-    return Error{
-        .code = error.code,
-        .message = place + ": the file is too deep or expands to too much for a kubeconfig"};
+    return Error{.code = error.code,
+                 .message = place +
+                            ": the file is too deep or expands to too much for a kubeconfig; write "
+                            "out what its aliases stand for, or fetch the file anew"};
   return invalid(place +
                  ": this is not valid YAML; check the indentation, look for a key that is there "
                  "twice, and put values with special characters in quotes");

@@ -448,6 +448,7 @@ void expectSentence(const std::string& message, const std::string& file) {
 }
 
 TEST_F(ConfigTest, WhatIsWrongInACluster) {
+  write("broken", "-----BEGIN CERTIFICATE-----\nhunter2!\n-----END CERTIFICATE-----\n");
   write("garbage", "hunter2");
   std::filesystem::create_directory(path("folder"));
   struct Case {
@@ -474,6 +475,9 @@ TEST_F(ConfigTest, WhatIsWrongInACluster) {
                 "certificate-authority names " + path("none.crt") + ", which does not exist"},
            Case{cluster("certificate-authority: folder"), "which is a directory"},
            Case{cluster("certificate-authority: garbage"), "which holds no PEM certificate"},
+           Case{cluster("certificate-authority: broken"),
+                "certificate-authority names " + path("broken") +
+                    ", which holds a PEM block that cannot be decoded"},
            Case{cluster("certificate-authority: \"a\\0b\""), "it is not a path"},
            Case{cluster("certificate-authority: \"a\\nb\""), "it is not a path"},
            Case{cluster("certificate-authority-data: '-hunter2-'"), "is not base64"},
@@ -485,6 +489,20 @@ TEST_F(ConfigTest, WhatIsWrongInACluster) {
     EXPECT_THAT(config.error().message, HasSubstr(c.says));
     expectSentence(config.error().message, path("config"));
   }
+}
+
+TEST_F(ConfigTest, AnAliasBombIsRefusedWithItsPlace) {
+  std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 10; ++i) {
+    std::string before = "*a" + std::to_string(i - 1);
+    bomb += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + before;
+    for (int j = 1; j < 10; ++j) bomb += ", " + before;
+    bomb += "]\n";
+  }
+  auto config = load(bomb);
+  ASSERT_FALSE(config);
+  EXPECT_THAT(config.error().message, HasSubstr("write out what its aliases stand for"));
+  expectSentence(config.error().message, path("config"));
 }
 
 TEST_F(ConfigTest, WhatIsWrongInAUser) {

@@ -155,6 +155,8 @@ class ExecCredentials final : public Credentials {
   }
 
   Result<Identity> read(Result<net::ProcessResult> result) {
+    if (!result && result.error().code == Code::NotFound)
+      return failure("is not found; install it, or correct \"command\"");
     if (!result) return failure("did not start: " + result.error().text());
     if (result->timed_out) return failure("did not answer in time");
     if (result->exit_code != 0)
@@ -175,7 +177,10 @@ class ExecCredentials final : public Credentials {
       return failure("gave neither a token nor a certificate");
     if (identity.certificate.empty() != identity.key.empty())
       return failure("gave a certificate without its key, or a key without its certificate");
-    expires_ = parseTime(status["expirationTimestamp"].string());
+    const json::Value& expires = status["expirationTimestamp"];
+    expires_ = parseTime(expires.string());
+    if (!expires.isNull() && !expires_)
+      return failure("gave an expirationTimestamp that is no time");
     return identity;
   }
 

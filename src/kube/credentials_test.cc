@@ -119,6 +119,11 @@ TEST_F(CredentialsTest, AnAnswerThatDoesNotExpireIsKept) {
   EXPECT_EQ(get(), "Bearer 1");
 }
 
+TEST_F(CredentialsTest, AnAnswerThatExpiresNobodyKnowsWhenIsRefused) {
+  useCountingPlugin("tomorrow");
+  EXPECT_THAT(get(), HasSubstr("gave an expirationTimestamp that is no time"));
+}
+
 TEST_F(CredentialsTest, APluginMayAskWhereThereIsATerminal) {
   int terminal = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
   ASSERT_GE(terminal, 0);
@@ -133,6 +138,23 @@ TEST_F(CredentialsTest, APluginMayAskWhereThereIsATerminal) {
   usePlugin(look, ExecPlugin::InteractiveMode::Never);
   EXPECT_EQ(get(), "Bearer silent");
   ::close(terminal);
+}
+
+TEST_F(CredentialsTest, APluginThatIsNotThereIsToBeInstalled) {
+  Config config{.source = "a test"};
+  config.exec = ExecPlugin{.command = "no-such-plugin",
+                           .interactive_mode = ExecPlugin::InteractiveMode::Never};
+  use(config);
+  EXPECT_THAT(get(), HasSubstr("is not found; install it, or correct \"command\""));
+}
+
+TEST_F(CredentialsTest, WhatAPluginComplainsAboutIsShownWithoutItsSecrets) {
+  Config config{.source = "a test"};
+  config.exec = ExecPlugin{.command = "sh",
+                           .args = {"-c", "echo refused: token=hunter2 >&2; exit 1"},
+                           .interactive_mode = ExecPlugin::InteractiveMode::Never};
+  use(config);
+  EXPECT_THAT(get(), HasSubstr("ended with code 1: refused: token=[redacted]"));
 }
 
 TEST_F(CredentialsTest, APluginThatMustAskNeedsATerminal) {

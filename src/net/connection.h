@@ -64,7 +64,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   virtual bool hasRoom() const = 0;
   // Open, but it has not taken a request yet and has no room for one: what it will take is not
   // known.
-  bool opening() const { return carried_ == 0 && !hasRoom(); }
+  bool opening() const { return carried_ == 0 && !hasRoom() && !doubtful_; }
   // How many requests it was given, ever.
   std::size_t carried() const { return carried_; }
   virtual std::size_t active() const = 0;
@@ -84,6 +84,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ConnectionOwner* owner_;            // null when it is gone
   const std::string peer_;
   std::size_t carried_ = 0;
+  bool doubtful_ = false;  // its peer has yet to say its first word: others are dialled beside it
 };
 
 std::shared_ptr<Connection> makeHttp1Connection(Loop& loop, std::unique_ptr<Stream> stream,

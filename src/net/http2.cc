@@ -114,6 +114,7 @@ class Http2Connection final : public Connection {
     ResponseHead head = {};
     std::size_t header_bytes = 0;
     bool too_large = false;
+    bool complete = false;  // END_STREAM has come
   };
 
   static Http2Connection& self(void* user_data) {
@@ -160,20 +161,25 @@ class Http2Connection final : public Connection {
 
   static int onFrame(nghttp2_session*, const nghttp2_frame* frame, void* user_data) {
     auto& connection = self(user_data);
+    Carried* carried = connection.find(frame->hd.stream_id);
     switch (frame->hd.type) {
-      case NGHTTP2_HEADERS: {
-        Carried* carried = connection.find(frame->hd.stream_id);
-        if (!carried || carried->exchange->answered) break;
+      case NGHTTP2_HEADERS:
+        if (!carried) break;
+        carried->complete = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
+        if (carried->exchange->answered) break;
         if (carried->head.status < 200)
           carried->head = {};  // 100 Continue and the like
         else
           carried->exchange->head(std::move(carried->head));
         break;
-      }
+      case NGHTTP2_DATA:
+        if (carried) carried->complete = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
+        break;
       case NGHTTP2_SETTINGS:
         // Only now the stream limit is known: a watch beyond it would wait on this connection for
         // ever.
         connection.settings_seen_ = true;
+        connection.doubtful_ = false;
         connection.tidySoon();
         break;
       case NGHTTP2_PING:
@@ -202,7 +208,7 @@ class Http2Connection final : public Connection {
     auto found = connection.streams_.extract(id);
     if (found.empty()) return 0;
     auto exchange = std::move(found.mapped()->exchange);
-    bool too_large = found.mapped()->too_large;
+    bool too_large = found.mapped()->too_large, complete = found.mapped()->complete;
     // The Carried itself may still be named by a frame in nghttp2's queue: it goes after this turn.
     connection.finished_.push_back(std::move(found.mapped()));
     connection.tidySoon();
@@ -211,7 +217,7 @@ class Http2Connection final : public Connection {
       exchange->end(
           Error{.code = Code::ResourceExhausted,
                 .message = format("the answer's head is larger than {} bytes", kMaxHeaderBytes)});
-    } else if (code == NGHTTP2_NO_ERROR && exchange->answered) {
+    } else if (code == NGHTTP2_NO_ERROR && exchange->answered && complete) {
       exchange->end({});
     } else if (code == NGHTTP2_REFUSED_STREAM && !exchange->answered && connection.owner_) {
       connection.owner_->retry(std::move(exchange),
@@ -338,7 +344,9 @@ class Http2Connection final : public Connection {
       Instant now = self->loop_.clock().instant();
       if (self->streams_.empty() && now - self->idle_since_ >= self->options_.idle_timeout)
         return self->close(self->lost("it was idle"));
-      if (!self->streams_.empty() && now - self->last_read_ >= self->options_.ping_after / 2)
+      // Without streams it need not speak, but for its SETTINGS: until they come requests wait.
+      if ((!self->streams_.empty() || !self->settings_seen_) &&
+          now - self->last_read_ >= self->options_.ping_after / 2)
         self->ping();
       if (!self->closed_) self->watchHealth();
     });
@@ -346,6 +354,7 @@ class Http2Connection final : public Connection {
 
   void ping() {
     if (std::exchange(pinging_, true)) return;
+    doubtful_ = !settings_seen_;
     nghttp2_submit_ping(session_, NGHTTP2_FLAG_NONE, nullptr);
     ping_timer_ = loop_.after(options_.ping_timeout, [weak = weak_from_this()] {
       auto self = std::static_pointer_cast<Http2Connection>(weak.lock());

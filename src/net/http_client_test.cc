@@ -3,6 +3,7 @@
 #include "net/http_client.h"
 
 #include <boost/asio/write.hpp>
+#include <list>
 #include <map>
 
 #include <sys/socket.h>
@@ -293,6 +294,30 @@ TEST(Http2Test, OpensAnotherConnectionBeforeTheStreamLimit) {
   for (auto [connection, count] : open) EXPECT_LE(count, 10);
 }
 
+TEST(Http2Test, AnAnswerIsCompleteOnlyAtItsEnd) {
+  Wire wire(true, [](WireServer::Request request, Reply reply) {
+    reply->head(200, {{"Content-Length", "5000"}});
+    reply->data(request.target == "/part" ? "a part" : std::string(5000, 'x'));
+    if (request.target != "/part") reply->end();
+    reply->stop();
+  });
+  auto whole = wire.get("/whole");
+  ASSERT_TRUE(whole) << whole.error().text();
+  auto part = wire.get("/part");
+  ASSERT_FALSE(part);
+  EXPECT_THAT(part.error().text(), HasSubstr("the server broke off the answer"));
+}
+
+TEST(Http2Test, CredentialsStayOutOfTheCompressionTable) {
+  std::vector<std::string> never_indexed;
+  Wire wire(true, [&](WireServer::Request request, Reply reply) {
+    never_indexed = request.never_indexed;
+    reply->json(200, "{}");
+  });
+  ASSERT_TRUE(wire.send({.headers = {{"Authorization", "Bearer hunter2"}, {"X-Other", "x"}}}));
+  EXPECT_THAT(never_indexed, testing::ElementsAre("authorization"));
+}
+
 TEST(Http2Test, ARefusedRequestGoesOutAgain) {
   int attempt = 0;
   Wire wire(true, [&](WireServer::Request request, Reply reply) {
@@ -348,6 +373,25 @@ TEST(Http2Test, ADeadPeerIsNoticedByPing) {
 
 TEST(Http2Test, ADeadPeerIsNoticedWithin45SecondsByDefault) {
   EXPECT_LE(HttpClientOptions().ping_after + HttpClientOptions().ping_timeout, 45s);
+}
+
+TEST(Http2Test, APeerThatNeverSpeaksIsNoticedByPing) {
+  Wire wire(true, [](WireServer::Request, Reply) {}, {.ping_after = 40ms, .ping_timeout = 40ms},
+            {.silent_connections = 1000});
+  EXPECT_THAT(wire.get("/").error().text(), HasSubstr("no answer to a PING within 40ms"));
+  EXPECT_EQ(wire.client->stats().connections, 0u);
+}
+
+TEST(Http2Test, APeerThatNeverSpokeIsNotWaitedFor) {
+  Wire wire(true, [](WireServer::Request, Reply reply) { reply->json(200, "{}"); },
+            {.ping_after = 10ms, .ping_timeout = 1h}, {.silent_connections = 1});
+  std::optional<Result<HttpResponse>> first;
+  Pending exchange = fetch(*wire.client, {}, 100, [&](auto result) { first = std::move(result); });
+  wire.loop.runUntil([&] { return first.has_value(); }, 50ms);  // until it is asked for a PING
+  EXPECT_FALSE(first);
+  EXPECT_TRUE(wire.get("/"));
+  ASSERT_TRUE(wire.loop.runUntil([&] { return first.has_value(); }, kSoon));
+  EXPECT_TRUE(*first);
 }
 
 TEST(Http2Test, WhenNoOtherConnectionCanBeHadTheRestWaitTheirTurn) {
@@ -547,6 +591,50 @@ TEST(Http1Test, InterimAnswersAreSteppedOverButNotForEver) {
   EXPECT_EQ(answer->status, 200);
   EXPECT_EQ(answer->body, "ok");
   EXPECT_THAT(askRaw(interim, interim).error().text(), HasSubstr("interim answers without an end"));
+}
+
+// After an answer that is longer than it says, or that came before its request was out, the next
+// request would meet what is not meant for it.
+TEST(Http1Test, OnlyACleanConnectionIsUsedAgain) {
+  const std::string answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+  struct Case {
+    std::string says, body;
+    std::size_t dialled;
+  };
+  for (const Case& c : {Case{answer, "", 1}, Case{answer + answer, "", 2},
+                        Case{answer, std::string(64 << 20, 'x'), 2}}) {
+    Loop loop;
+    asio::ip::tcp::acceptor acceptor(contextOf(loop), {asio::ip::make_address("127.0.0.1"), 0});
+    std::list<asio::ip::tcp::socket> sockets;
+    Function<void()> accept = [&] {
+      acceptor.async_accept([&](ErrorCode error, asio::ip::tcp::socket socket) {
+        if (error) return;
+        sockets.push_back(std::move(socket));
+        asio::write(sockets.back(), asio::buffer(c.says));
+        accept();
+      });
+    };
+    accept();
+    auto client = *makeHttpClient(
+        loop, {.url = *Url::parse("http://127.0.0.1:" +
+                                  std::to_string(acceptor.local_endpoint().port()))});
+    auto put = [&](std::string body) {
+      return await<HttpResponse>(
+          loop,
+          [&](auto done) {
+            return fetch(*client, {.method = "PUT", .body = std::move(body)}, 1000,
+                         std::move(done));
+          },
+          kSoon);
+    };
+    ASSERT_TRUE(put(c.body));
+    std::optional<Result<HttpResponse>> second;
+    Pending next = fetch(*client, {}, 1000, [&](auto result) { second = std::move(result); });
+    if (c.dialled == 1) asio::write(sockets.back(), asio::buffer(c.says));
+    ASSERT_TRUE(loop.runUntil([&] { return second.has_value(); }, kSoon));
+    EXPECT_TRUE(*second) << second->error().text();
+    EXPECT_EQ(client->stats().dialled, c.dialled);
+  }
 }
 
 TEST(Http1Test, AnAnswerInTlsIsTold) {

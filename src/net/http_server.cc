@@ -33,6 +33,7 @@ namespace websocket = boost::beast::websocket;
 
 constexpr std::size_t kReadBuffer = 64 << 10;
 constexpr std::size_t kMaxPipelined = 64 << 10;
+constexpr std::size_t kMaxDropped = 16 << 20;  // of what a refused client still sends
 constexpr std::size_t kMaxWebSocketMessage = 16 << 20;
 constexpr std::size_t kMaxWebSocketBacklog = 64 << 20;  // a peer that takes nothing is cut off here
 
@@ -201,6 +202,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   }
 
   void start() {
+    enter(Phase::Head);
     expect(options_.head_timeout);
     if (secure_)
       handshake();
@@ -210,6 +212,9 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
 
   void close();
   bool idle() const { return !busy_ && !parsing_; }
+  // May it be closed so that another one gets in, and how gladly: the least first.
+  bool mayGo() const { return phase_ != Phase::Request && outgoing_.empty(); }
+  auto worth() const { return std::pair(phase_, since_); }
   void closeWhenIdle() {
     last_request_ = true;
     if (idle()) close();
@@ -247,6 +252,12 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
     };
   }
 
+  enum class Phase { Idle, Head, Request };
+  void enter(Phase phase) {
+    phase_ = phase;
+    since_ = loop_.clock().instant();
+  }
+
   void expect(Duration within) { timer_ = loop_.after(within, weakly(&ServerConnection::close)); }
 
   void handshake() {
@@ -278,11 +289,16 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
       auto keep = shared_from_this();
       parse();
       if (closed_) return;
+    } else if (std::exchange(first_, false)) {
+      expect(options_.head_timeout);
     } else {
-      expect(std::exchange(first_, false) ? options_.head_timeout : options_.idle_timeout);
+      enter(Phase::Idle);
+      expect(options_.idle_timeout);
     }
     waitForBytes();
+    tellIfItMayGo();
   }
+  void tellIfItMayGo();
 
   void waitForBytes() {
     if (reading_ || closed_ || pending_.size() > kMaxPipelined) return;
@@ -305,6 +321,10 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
       case Stream::Status::Ok:
         break;
     }
+    if (lingering_) {
+      dropped_ += io.bytes;
+      return dropped_ > kMaxDropped ? close() : waitForBytes();
+    }
     pending_.append(buffer, io.bytes);
     if (!busy_ && !closing_) parse();
     waitForBytes();
@@ -313,8 +333,14 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   void parse() {
     if (!parsing_) {
       parsing_ = true;
+      if (phase_ != Phase::Head) enter(Phase::Head);
       expect(options_.head_timeout);
     }
+    // Others read such lines in other ways (RFC 9112, 5.2). The parser takes the head at once, and
+    // only when it is complete.
+    if (std::string_view head = std::string_view(pending_).substr(0, pending_.find("\r\n\r\n"));
+        !head_seen_ && (head.find("\n ") != head.npos || head.find("\n\t") != head.npos))
+      return refuse(400, "a header line begins with a space");
     while (!pending_.empty() && !parser_->is_done()) {
       ErrorCode error;
       std::size_t used = parser_->put(asio::const_buffer(pending_.data(), pending_.size()), error);
@@ -323,6 +349,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
         if (std::string_view wrong = badFraming(); !wrong.empty())
           return refuse(400, std::string(wrong));
         headSeen();
+        if (closed_) return;  // it did not hear that it may go on
       }
       if (error == http::error::need_more) return;
       if (error == http::error::header_limit) return refuse(431, "the request's head is too large");
@@ -359,6 +386,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
 
   void headSeen() {
     head_seen_ = true;
+    enter(Phase::Request);
     expect(options_.body_timeout);
     if (equalsIgnoreCase(parser_->headers.get("expect"), "100-continue") &&
         parser_->content_length().value_or(0) <= options_.max_body_bytes)
@@ -366,7 +394,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   }
 
   void refuse(int status, const std::string& why) {
-    closing_ = true;
+    closing_ = refused_ = true;
     send(
         format("HTTP/1.1 {} {}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n"
                "Connection: close\r\n\r\n{}\n",
@@ -388,11 +416,23 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
         return close();
       }
     }
-    if (closing_) close();
+    if (!closing_ || closed_) return;
+    refused_ ? linger() : close();
+  }
+  // Closing with bytes unread is a reset, which may overtake the answer or stop the client before
+  // it listens: what it still sends is taken, for a while.
+  void linger() {
+    if (std::exchange(lingering_, true)) return;
+    enter(Phase::Idle);
+    expect(options_.linger_timeout);
+    pending_.clear();
+    stream_->finish();
+    waitForBytes();
   }
   void writable() {
     waiting_writable_ = false;
     flush();
+    tellIfItMayGo();
   }
 
   Loop& loop_;
@@ -406,10 +446,13 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   SendBuffer outgoing_;
   std::weak_ptr<Answer> current_;
   Pending timer_;
+  Phase phase_ = Phase::Head;
+  Instant since_;  // when it entered that phase
+  std::size_t dropped_ = 0;
   bool first_ = true, secure_ = false, reading_ = false, parsing_ = false, head_seen_ = false,
        too_large_ = false;
   bool busy_ = false, closing_ = false, closed_ = false, last_request_ = false,
-       waiting_writable_ = false;
+       waiting_writable_ = false, refused_ = false, lingering_ = false;
 };
 
 class Server final : public HttpServer {
@@ -442,6 +485,7 @@ class Server final : public HttpServer {
     acceptor_.set_option(asio::socket_base::reuse_address(true), error);
     if (acceptor_.bind(endpoint, error)) return fail();
     if (acceptor_.listen(asio::socket_base::max_listen_connections, error)) return fail();
+    if (acceptor_.non_blocking(true, error)) return fail();
     port_ = acceptor_.local_endpoint(error).port();
     accept();
     return {};
@@ -466,10 +510,13 @@ class Server final : public HttpServer {
   void handle(std::shared_ptr<ServerRequest> request) { handler_(std::move(request)); }
 
   void closed(const std::shared_ptr<ServerConnection>& connection) {
-    bool was_full = connections_.size() >= options_.max_connections;
     connections_.erase(connection);
-    if (was_full && acceptor_.is_open()) accept();
+    mayHaveRoom();
     tellIfDrained();
+  }
+
+  void mayHaveRoom() {
+    if (acceptor_.is_open() && std::exchange(full_, false)) accept();
   }
 
  private:
@@ -478,21 +525,37 @@ class Server final : public HttpServer {
     if (connections_.empty() && drained_) loop_.post(std::exchange(drained_, nullptr));
   }
 
+  // Waits first and takes then: nobody is let go before there is somebody to let in.
   void accept() {
-    acceptor_.async_accept(
-        [this, alive = std::weak_ptr(alive_)](ErrorCode error, asio::ip::tcp::socket socket) {
-          if (alive.expired() || error == asio::error::operation_aborted) return;
-          if (error) {
-            // Out of file descriptors, most likely: give others time to close theirs.
-            retry_ = loop_.after(100ms, [this] { accept(); });
-            return;
-          }
-          auto connection = std::make_shared<ServerConnection>(
-              loop_, *this, options_, std::make_unique<Stream>(std::move(socket)), tls_);
-          connections_.insert(connection);
-          connection->start();
-          if (connections_.size() < options_.max_connections) accept();
-        });
+    acceptor_.async_wait(acceptor_.wait_read, [this,
+                                               alive = std::weak_ptr(alive_)](ErrorCode gone) {
+      if (alive.expired() || gone) return;
+      full_ = !makeRoom();
+      if (full_) return;  // mayHaveRoom() goes on
+      ErrorCode error;
+      auto socket = acceptor_.accept(error);
+      if (!error) {
+        auto connection = std::make_shared<ServerConnection>(
+            loop_, *this, options_, std::make_unique<Stream>(std::move(socket)), tls_);
+        connections_.insert(connection);
+        connection->start();
+      } else if (error != asio::error::would_block && error != asio::error::connection_aborted) {
+        // Out of file descriptors, most likely: give others time to close theirs.
+        retry_ = loop_.after(100ms, [this] { accept(); });
+        return;
+      }
+      accept();
+    });
+  }
+
+  bool makeRoom() {
+    if (connections_.size() < options_.max_connections) return true;
+    std::shared_ptr<ServerConnection> least;
+    for (const auto& connection : connections_)
+      if (connection->mayGo() && (!least || connection->worth() < least->worth()))
+        least = connection;
+    if (least) least->close();
+    return least != nullptr;
   }
 
   Loop& loop_;
@@ -503,6 +566,7 @@ class Server final : public HttpServer {
   std::set<std::shared_ptr<ServerConnection>> connections_;
   Function<void()> drained_;
   Pending retry_;
+  bool full_ = false;  // somebody waits, and nobody may go
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::uint16_t port_ = 0;
 };
@@ -527,13 +591,18 @@ void ServerConnection::dispatch() {
   server_->handle(std::move(request));
 }
 
+void ServerConnection::tellIfItMayGo() {
+  if (!closed_ && mayGo()) server_->mayHaveRoom();
+}
+
 void ServerConnection::close() {
   if (std::exchange(closed_, true)) return;
   auto keep = shared_from_this();
   timer_.reset();
   if (stream_) stream_->close();
-  if (auto request = current_.lock()) request->clientGone();
+  // First the server: whoever hears that the client is gone may destroy it.
   if (server_) std::exchange(server_, nullptr)->closed(keep);
+  if (auto request = current_.lock()) request->clientGone();
 }
 
 std::unique_ptr<Stream> ServerConnection::release() {
@@ -565,8 +634,9 @@ void Answer::respond(int status, Headers answer_headers, std::string answer_body
   std::string out = head(status, answer_headers,
                          bodiless ? "" : format("Content-Length: {}\r\n", answer_body.size()));
   if (method != "HEAD" && !bodiless) out += answer_body;
+  bool keep_open = keep_alive;  // whoever hears that the client is gone may drop this request
   connection->send(out);
-  connection->answered(keep_alive);
+  connection->answered(keep_open);
 }
 
 void Answer::begin(int status, Headers answer_headers) {
@@ -597,8 +667,9 @@ void Answer::end() {
   if (state_ != State::Streaming) return;
   state_ = State::Done;
   if (auto connection = connection_.lock()) {
+    bool keep_open = keep_alive;  // as in respond()
     if (method != "HEAD" && chunks) connection->send("0\r\n\r\n");
-    connection->answered(keep_alive);
+    connection->answered(keep_open);
   }
 }
 

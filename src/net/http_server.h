@@ -63,13 +63,16 @@ struct HttpServerOptions {
   std::string address = "127.0.0.1";
   std::uint16_t port = 0;  // 0: any free one
   std::optional<TlsServerOptions> tls;
-  std::size_t max_connections = 4096;  // more wait in the system's queue
+  // For one more, the one that is idle longest is closed, or the one that is longest in its head;
+  // while every one has a request, more wait in the system's queue.
+  std::size_t max_connections = 4096;
   std::uint32_t max_header_bytes = 64 << 10;
   std::size_t max_body_bytes = 3 << 20;      // more is answered 413
   std::size_t max_backlog_bytes = 64 << 20;  // a client that takes nothing is cut off here
   Duration head_timeout = 10s;  // from connecting, or from the first byte, to a complete head
   Duration body_timeout = 60s;
   Duration idle_timeout = 120s;  // between requests
+  Duration linger_timeout = 2s;  // for a refused client to finish, and then hear why
 };
 
 // An HTTP/1.1 server. Destroying it closes every connection.

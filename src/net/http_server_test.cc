@@ -1,5 +1,6 @@
 #include "net/http_server.h"
 
+#include <boost/asio/read.hpp>
 #include <boost/beast/core/buffers_to_string.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/websocket/stream.hpp>
@@ -8,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/format.h"
 #include "net/asio.h"
 #include "net/http_client.h"
 
@@ -90,6 +92,83 @@ TEST(HttpServer, RefusesWhatIsNotHttpOrTooLarge) {
   EXPECT_THAT(served.raw("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: "
                          "chunked\r\n\r\n6\r\nabcdef\r\n6\r\nabcdef\r\n"),
               StartsWith("HTTP/1.1 413 "));
+}
+
+// A client that hears nothing before it has said everything, as most do.
+TEST(HttpServer, ARefusalReachesAClientThatIsStillSending) {
+  CertificateAndKey identity = *makeCertificate({.common_name = "x", .names = {"127.0.0.1"}});
+  for (const auto& tls : {std::optional<TlsServerOptions>(),
+                          std::optional(TlsServerOptions{.certificate = identity.certificate,
+                                                         .key = identity.key})}) {
+    Served served(echo(), {.tls = tls, .max_body_bytes = 10});
+    auto client = *makeHttpClient(
+        served.loop, {.url = *Url::parse(format("{}://127.0.0.1:{}", tls ? "https" : "http",
+                                                served.server->port())),
+                      .tls = {.verify = false},
+                      .http2 = false});
+    auto answer = await<HttpResponse>(
+        served.loop,
+        [&](auto done) {
+          return fetch(*client, {.method = "PUT", .body = std::string(8 << 20, 'x')}, 1000,
+                       std::move(done));
+        },
+        kSoon);
+    ASSERT_TRUE(answer) << answer.error().text();
+    EXPECT_EQ(answer->status, 413);
+  }
+}
+
+TEST(HttpServer, AllThatIsSentAfterARefusalIsTaken) {
+  Served served(echo(), {.max_header_bytes = 1000, .max_body_bytes = 10, .linger_timeout = 1h});
+  for (auto [head, status] :
+       {std::pair("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 9999999\r\n\r\n", "HTTP/1.1 413 "),
+        std::pair("GET / HTTP/1.1\r\nX: ", "HTTP/1.1 431 ")}) {
+    asio::ip::tcp::socket socket(contextOf(served.loop));
+    socket.connect({asio::ip::make_address("127.0.0.1"), served.server->port()});
+    const std::string all = head + std::string(8 << 20, 'x');
+    std::optional<ErrorCode> sent;
+    asio::async_write(socket, asio::buffer(all),
+                      [&](ErrorCode error, std::size_t) { sent = error; });
+    ASSERT_TRUE(served.loop.runUntil([&] { return sent.has_value(); }, kSoon));
+    EXPECT_FALSE(sent->failed()) << sent->message();
+    char answer[13] = "";
+    asio::read(socket, asio::buffer(answer, 12));
+    EXPECT_THAT(status, StartsWith(answer));
+    socket.close();
+    EXPECT_TRUE(served.loop.runUntil([&] { return served.server->connections() == 0; }, kSoon));
+  }
+}
+
+TEST(HttpServer, ARefusedClientIsNotHeardForEver) {
+  const std::string refused = "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 11\r\n\r\n";
+  for (std::string junk : {std::string(), std::string(1 << 20, 'x')}) {
+    Served served(echo(), {.max_body_bytes = 10,
+                           .body_timeout = 1h,
+                           .linger_timeout = junk.empty() ? Duration(20ms) : Duration(1h)});
+    asio::ip::tcp::socket socket(contextOf(served.loop));
+    socket.connect({asio::ip::make_address("127.0.0.1"), served.server->port()});
+    asio::write(socket, asio::buffer(refused));
+    Function<void()> send = [&] {
+      asio::async_write(socket, asio::buffer(junk), [&](ErrorCode error, std::size_t) {
+        if (!error) send();
+      });
+    };
+    ASSERT_TRUE(served.loop.runUntil([&] { return served.server->connections() == 1; }, kSoon));
+    if (!junk.empty()) send();
+    EXPECT_TRUE(served.loop.runUntil([&] { return served.server->connections() == 0; }, kSoon));
+  }
+}
+
+TEST(HttpServer, RefusesHeaderLinesThatGoOnInTheNext) {
+  Served served(echo());
+  for (std::string folded : {"X: a\r\n b\r\n", "X: a\r\n\tb\r\n", "X:\r\n a\r\n"})
+    EXPECT_THAT(served.raw("GET / HTTP/1.1\r\nHost: x\r\n" + folded + "Connection: close\r\n\r\n"),
+                StartsWith("HTTP/1.1 400 "))
+        << folded;
+  // Only the head has lines.
+  EXPECT_THAT(served.raw("PUT / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                         "Content-Length: 9\r\n\r\na\r\n b\r\n c"),
+              StartsWith("HTTP/1.1 200 "));
 }
 
 TEST(HttpServer, RefusesRequestsThatCouldHideAnother) {
@@ -187,6 +266,119 @@ TEST(HttpServer, PipelinedRequestsAreLeftInTheNetworkWhileOneIsAnswered) {
   held->respond(200, {}, "");
   held = nullptr;
   EXPECT_TRUE(served.loop.runUntil([&] { return held != nullptr; }, kSoon));  // and it goes on
+}
+
+TEST(HttpServer, AClientThatIsGoneWhenItsBodyIsAskedForIsForgotten) {
+  int handled = 0;
+  Served served([&](std::shared_ptr<ServerRequest> request) {
+    ++handled;
+    request->respond(200, {}, "");
+  });
+  asio::ip::tcp::socket socket(contextOf(served.loop));
+  socket.connect({asio::ip::make_address("127.0.0.1"), served.server->port()});
+  asio::write(socket, asio::buffer(std::string("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2"
+                                               "\r\nExpect: 100-continue\r\n\r\nab")));
+  socket.set_option(asio::socket_base::linger(true, 0));  // closing it is a reset
+  socket.close();
+  auto client = served.client();
+  ASSERT_TRUE(await<HttpResponse>(
+      served.loop, [&](auto done) { return fetch(*client, {}, 100, std::move(done)); }, kSoon));
+  EXPECT_EQ(handled, 1);
+  EXPECT_EQ(served.server->connections(), 1u);
+}
+
+TEST(HttpServer, WhoeverHearsThatTheClientLeftMayDropTheRequestAndTheServer) {
+  std::shared_ptr<ServerRequest> held;
+  Served served([&](std::shared_ptr<ServerRequest> request) { held = std::move(request); },
+                {.max_backlog_bytes = 1 << 10});
+  asio::ip::tcp::socket socket(contextOf(served.loop));
+  socket.connect({asio::ip::make_address("127.0.0.1"), served.server->port()});
+  asio::write(socket, asio::buffer(std::string("GET / HTTP/1.1\r\nHost: x\r\n\r\n")));
+  ASSERT_TRUE(served.loop.runUntil([&] { return held != nullptr; }, kSoon));
+  held->onGone([&] {
+    held.reset();
+    served.server.reset();
+  });
+  held->respond(200, {}, std::string(1 << 20, 'x'));  // more than it lets wait: it is cut off
+  EXPECT_FALSE(held);
+  EXPECT_FALSE(served.server);
+}
+
+constexpr std::size_t kRoom = 2;
+
+// A client that keeps its connection to a server with that much room.
+struct Visitor {
+  Served& served;
+  asio::ip::tcp::socket socket{contextOf(served.loop)};
+  std::string got = {};
+  bool over = false;
+  char buffer[4096];
+
+  explicit Visitor(Served& where, std::string_view says = "") : served(where) {
+    std::size_t there = std::min(served.server->connections() + 1, kRoom);
+    socket.connect({asio::ip::make_address("127.0.0.1"), served.server->port()});
+    say(says);
+    read();
+    // Who is made later is to come later.
+    EXPECT_TRUE(served.loop.runUntil([&] { return served.server->connections() == there; }, kSoon));
+  }
+  void say(std::string_view bytes) {
+    asio::write(socket, asio::buffer(bytes.data(), bytes.size()));
+  }
+  void read() {
+    socket.async_read_some(asio::buffer(buffer), [this](ErrorCode error, std::size_t count) {
+      got.append(buffer, count);
+      over = error.failed();
+      if (!over) read();
+    });
+  }
+  bool answered() {
+    return served.loop.runUntil([&] { return got.starts_with("HTTP/1.1 200 "); }, kSoon);
+  }
+};
+constexpr std::string_view kRequest = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+
+HttpServerOptions patientWithTwo() {
+  return {.max_connections = kRoom, .head_timeout = 1h, .body_timeout = 1h, .idle_timeout = 1h};
+}
+
+TEST(HttpServer, AFullServerLetsGoOfTheOneThatIsIdleLongest) {
+  Served served(echo(), patientWithTwo());
+  Visitor slow(served, "GET / HT"), idle(served, kRequest);
+  ASSERT_TRUE(idle.answered());
+  Visitor next(served, kRequest);
+  ASSERT_TRUE(next.answered());
+  EXPECT_TRUE(idle.over) << "though another one is slower";
+  EXPECT_FALSE(slow.over);
+  slow.say("TP/1.1\r\nHost: x\r\n\r\n");
+  ASSERT_TRUE(slow.answered());
+  Visitor last(served, kRequest);
+  ASSERT_TRUE(last.answered());
+  EXPECT_TRUE(next.over);
+  EXPECT_FALSE(slow.over) << "it was idle for less long";
+}
+
+TEST(HttpServer, AFullServerLetsGoOfTheOneThatIsLongestInItsHead) {
+  Served served(echo(), patientWithTwo());
+  Visitor silent(served), slow(served, "GET / HT");
+  Visitor next(served, kRequest);
+  ASSERT_TRUE(next.answered());
+  EXPECT_TRUE(silent.over);
+  EXPECT_FALSE(slow.over);
+}
+
+TEST(HttpServer, AFullServerFinishesWhatItHasBegun) {
+  std::vector<std::shared_ptr<ServerRequest>> held;
+  Served served([&](std::shared_ptr<ServerRequest> request) { held.push_back(std::move(request)); },
+                patientWithTwo());
+  Visitor first(served, kRequest), second(served, kRequest), next(served, kRequest);
+  ASSERT_TRUE(served.loop.runUntil([&] { return held.size() == 2; }, kSoon));
+  EXPECT_EQ(served.server->connections(), 2u);
+  held[0]->respond(200, {}, "");
+  ASSERT_TRUE(served.loop.runUntil([&] { return held.size() == 3; }, kSoon));
+  EXPECT_THAT(first.got, StartsWith("HTTP/1.1 200 "));
+  EXPECT_TRUE(first.over);
+  EXPECT_FALSE(second.over);
 }
 
 TEST(HttpServer, AnUnansweredRequestIsA500) {

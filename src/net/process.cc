@@ -4,7 +4,8 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,6 +36,30 @@ struct Pipe {
   }
   bool ok() const { return read >= 0; }
 };
+
+constexpr int kFailed = 3;  // where a child says why it could not become the program
+
+// As a shell finds it, but for folders that depend on where we are. Empty: nowhere.
+std::string findProgram(const std::string& name) {
+  if (name.find('/') != std::string::npos) return name;
+  const char* path = std::getenv("PATH");
+  for (std::string_view folder : split(path ? path : "/usr/bin:/bin", ':')) {
+    std::string file = format("{}/{}", folder, name);
+    struct stat found;
+    if (folder.starts_with('/') && ::stat(file.c_str(), &found) == 0 && S_ISREG(found.st_mode) &&
+        ::access(file.c_str(), X_OK) == 0)
+      return file;
+  }
+  return {};
+}
+
+// As exec wants them.
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> out;
+  for (std::string& text : texts) out.push_back(text.data());
+  out.push_back(nullptr);
+  return out;
+}
 
 class Process : public std::enable_shared_from_this<Process> {
  public:
@@ -86,42 +111,38 @@ class Process : public std::enable_shared_from_this<Process> {
                        lower(std::error_code(error, std::generic_category()).message()))};
     };
     if (options_.argv.empty()) return fail(EINVAL);
-    Pipe in, out, err;
-    if (!in.ok() || !out.ok() || !err.ok()) return fail(errno);
+    Pipe in, out, err, failed;
+    if (!in.ok() || !out.ok() || !err.ok() || !failed.ok()) return fail(errno);
 
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    if (!options_.interactive) posix_spawn_file_actions_adddup2(&actions, in.read, 0);
-    posix_spawn_file_actions_adddup2(&actions, out.write, 1);
-    if (!options_.interactive) posix_spawn_file_actions_adddup2(&actions, err.write, 2);
-    posix_spawn_file_actions_addclosefrom_np(&actions, 3);
-    if (!options_.directory.empty())
-      posix_spawn_file_actions_addchdir_np(&actions, options_.directory.c_str());
-    posix_spawnattr_t attributes;
-    posix_spawnattr_init(&attributes);
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &all);  // SIGPIPE kills it, as it expects
-    posix_spawnattr_setpgroup(&attributes, 0);
-    // In a group of its own it could not read from the terminal.
-    posix_spawnattr_setflags(
-        &attributes, static_cast<short>(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                        (options_.interactive ? 0 : POSIX_SPAWN_SETPGROUP)));
-
-    std::vector<char*> argv;
-    for (std::string& argument : options_.argv) argv.push_back(argument.data());
-    argv.push_back(nullptr);
+    std::string program = findProgram(options_.argv[0]);
+    if (program.empty()) return fail(ENOENT);
+    std::vector<char*> argv = pointers(options_.argv);
     std::vector<std::string> pairs;
     for (const auto& [name, value] : options_.env) pairs.push_back(name + "=" + value);
-    std::vector<char*> env;
-    for (std::string& pair : pairs) env.push_back(pair.data());
-    env.push_back(nullptr);
+    std::vector<char*> env = pointers(pairs);
 
-    int error = ::posix_spawnp(&pid_, argv[0], &actions, &attributes, argv.data(), env.data());
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
+    // Not posix_spawn: it cannot tie the child's life to ours.
+    const pid_t parent = ::getpid();
+    sigset_t all, before;
+    sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);  // no handler of ours runs in the child
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      becomeProgram(program.c_str(), argv.data(), env.data(), parent, in.read, out.write, err.write,
+                    failed.write);
+      int why = errno;
+      (void)!::write(kFailed, &why, sizeof why);
+      ::_exit(127);
+    }
+    int error = pid_ < 0 ? errno : 0;
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (pid_ > 0) {
+      // The pipe ends with nothing in it when the program has taken over: within moments.
+      ::close(std::exchange(failed.write, -1));
+      while (::read(failed.read, &error, sizeof error) < 0 && errno == EINTR) {
+      }
+      if (error) ::waitpid(pid_, nullptr, 0);
+    }
     if (error) {
       pid_ = -1;
       return fail(error);
@@ -139,6 +160,30 @@ class Process : public std::enable_shared_from_this<Process> {
     for (Descriptor* descriptor : {&stdin_, &stdout_, &stderr_})
       if (descriptor->is_open()) descriptor->native_non_blocking(true);
     return {};
+  }
+
+  // In the child, between fork and exec: nothing here may allocate or lock. Comes back, with errno,
+  // only if it fails.
+  void becomeProgram(const char* program, char** argv, char** env, pid_t parent, int in, int out,
+                     int err, int failed) const {
+    // It goes when the thread that started it goes, however that ends. A parent that is gone
+    // already will send no signal.
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(127);
+    if (!options_.interactive) {
+      ::setpgid(0, 0);  // in a group of its own it could not read from the terminal
+      ::dup2(in, 0);
+      ::dup2(err, 2);
+    }
+    ::dup2(out, 1);
+    ::dup3(failed, kFailed, O_CLOEXEC);
+    ::closefrom(kFailed + 1);
+    if (!options_.directory.empty() && ::chdir(options_.directory.c_str()) < 0) return;
+    for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);  // SIGPIPE kills it
+    sigset_t none;
+    sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    ::execve(program, argv, env);
   }
 
   void waitForExit() {

@@ -33,7 +33,7 @@ struct ProcessResult {
 
 // Runs a program and hands back how it ended. Fails only when it cannot be started. It gets its own
 // process group; dropping the Pending kills the group. The child holds no file of ours but its
-// three pipes.
+// three pipes, and is killed when the thread that started it ends, be it with the whole process.
 Pending runProcess(Loop& loop, ProcessOptions options, Function<void(Result<ProcessResult>)> done);
 
 // This process's environment, for programs that need it (exec plugins).

@@ -2,9 +2,13 @@
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <filesystem>
+#include <fstream>
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/format.h"
@@ -124,6 +128,51 @@ TEST(Process, OneThatLeftItsGroupIsKilledToo) {
   }
   EXPECT_FALSE(std::filesystem::exists(folder / "survived"));
   std::filesystem::remove_all(folder);
+}
+
+TEST(Process, ItDoesNotOutliveUs) {
+  std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / format("cadre-process-{}", ::getpid());
+  std::filesystem::create_directory(folder);
+  ASSERT_EQ(::mkfifo((folder / "number").c_str(), 0600), 0);
+  int number = ::open((folder / "number").c_str(), O_RDWR);
+  pid_t us = ::fork();
+  if (us == 0) {
+    Loop loop;
+    Pending running = runProcess(loop,
+                                 {.argv = {"sh", "-c", "echo $$ > number; exec sleep 1000"},
+                                  .env = {{"PATH", "/usr/bin:/bin"}},
+                                  .directory = folder},
+                                 [](auto) {});
+    loop.run();
+    ::_exit(0);
+  }
+  char text[32] = "";
+  ASSERT_GT(::read(number, text, sizeof text - 1), 0);
+  Loop loop;
+  asio::posix::stream_descriptor child(
+      contextOf(loop), static_cast<int>(::syscall(SYS_pidfd_open, ::atoi(text), 0)));
+  bool ended = false;
+  child.async_wait(child.wait_read, [&](ErrorCode error) { ended = !error; });
+  ::kill(us, SIGKILL);  // no handler of ours gets a turn
+  ::waitpid(us, nullptr, 0);
+  EXPECT_TRUE(loop.runUntil([&] { return ended; }, kSoon)) << "it runs on";
+  ::syscall(SYS_pidfd_send_signal, child.native_handle(), SIGKILL, nullptr, 0);
+  ::close(number);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Process, WhatIsNoProgramIsNotGivenToAShell) {
+  Loop loop;
+  std::filesystem::path script =
+      std::filesystem::temp_directory_path() / format("cadre-script-{}", ::getpid());
+  std::ofstream(script) << "echo ran\n";
+  auto denied = run(loop, {.argv = {script}});
+  EXPECT_THAT(denied.error().text(), testing::HasSubstr("permission denied"));
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  auto result = run(loop, {.argv = {script}});
+  EXPECT_THAT(result.error().text(), testing::HasSubstr("exec format error"));
+  std::filesystem::remove(script);
 }
 
 TEST(Process, AMissingProgramIsNamed) {

@@ -213,14 +213,21 @@ void Stream::waitWritable(Function<void()> ready) {
   });
 }
 
+void Stream::sayGoodbye() {
+  if (!ssl_ || std::exchange(shut_, true) || !SSL_is_init_finished(ssl_)) return;
+  ERR_clear_error();
+  SSL_shutdown(ssl_);  // does not wait for the answer
+}
+
+void Stream::finish() {
+  sayGoodbye();
+  ErrorCode ignored;
+  (void)socket_.shutdown(Socket::shutdown_send, ignored);
+}
+
 void Stream::close() {
-  if (ssl_) {
-    if (!shut_ && SSL_is_init_finished(ssl_)) {
-      ERR_clear_error();
-      SSL_shutdown(ssl_);  // says goodbye, does not wait for the answer
-    }
-    SSL_free(std::exchange(ssl_, nullptr));
-  }
+  sayGoodbye();
+  if (ssl_) SSL_free(std::exchange(ssl_, nullptr));
   ErrorCode ignored;
   (void)socket_.close(ignored);
 }

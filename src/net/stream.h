@@ -56,6 +56,8 @@ class Stream {
   // Calls back once when the socket is ready; nothing after close().
   void waitReadable(Function<void()> ready);
   void waitWritable(Function<void()> ready);
+  // Says that nothing more will be written; what the peer sends can still be read.
+  void finish();
   void close();
   bool open() const { return socket_.is_open(); }
   std::string peer() const;
@@ -83,6 +85,7 @@ class Stream {
  private:
   template <class Buffer, class Handler, class Reading>
   void transfer(Buffer buffer, Handler handler, Reading reading);
+  void sayGoodbye();
   Status sslStatus(int result, const char* doing);
   Status systemStatus(int error_number, bool reading, const char* doing);
 
@@ -90,7 +93,7 @@ class Stream {
   std::shared_ptr<TlsContext> context_;
   SSL* ssl_ = nullptr;
   Error error_;
-  bool shut_ = false;  // TLS failed for good: no close_notify may be sent
+  bool shut_ = false;  // no close_notify may be sent: TLS failed for good, or it is out
 };
 
 // Bytes on their way out. Taking from the front costs nothing until it is empty.

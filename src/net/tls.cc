@@ -40,7 +40,13 @@ Result<std::vector<X509Ptr>> readCertificates(std::string_view pem, std::string_
   std::vector<X509Ptr> certificates;
   while (X509* next = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr))
     certificates.emplace_back(next);
-  ERR_clear_error();  // the end of the text is reported as an error
+  // The end of the text is reported as an error too.
+  bool ended = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+  ERR_clear_error();
+  if (!ended)
+    return Error{
+        .code = Code::InvalidArgument,
+        .message = format("{} has a PEM block that cannot be decoded; copy it anew", what)};
   if (certificates.empty())
     return Error{.code = Code::InvalidArgument,
                  .message = format("{} holds no PEM certificate", what)};

@@ -91,6 +91,17 @@ TEST(Certificate, SaysWhatItWasMadeWith) {
   EXPECT_FALSE(isSignedBy("", authority->certificate));
 }
 
+TEST(Certificate, ABlockThatCannotBeDecodedIsToldFromNone) {
+  auto made = makeCertificate({.common_name = "web"});
+  ASSERT_TRUE(made);
+  std::string text = "a comment\n" + made->certificate + "another\n";
+  EXPECT_TRUE(readCertificate(text));
+  text.insert(text.find("MII"), "!");
+  EXPECT_THAT(readCertificate(text).error().text(),
+              testing::HasSubstr("has a PEM block that cannot be decoded"));
+  EXPECT_THAT(readCertificate("nonsense").error().text(), testing::HasSubstr("holds no PEM"));
+}
+
 TEST(Certificate, NonsenseIsNone) {
   for (std::string_view text :
        {"", "nonsense", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"})

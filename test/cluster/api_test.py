@@ -153,7 +153,37 @@ class ApiTest(ClusterTest):
             self.assertEqual(record["argv"][0], f"{assets}/etcd")
             self.assertFalse(os.path.exists(f"{cache}/cadre/parts"))  # nothing was built
             self.kubectl(kubeconfig, "get", "namespaces")
+            self.assertEqual(tool("load", "image.tar", "--name", name, env=env, fails=True),
+                             f"cluster: cluster {name} has level api, and only one of level node runs images: "
+                             "`tools/cluster up node` makes one\n")
             tool("down", "--name", name, env=env)
+
+    def test_assets_that_do_not_run(self):
+        name = self.name("broken")
+        with tempfile.TemporaryDirectory() as assets, tempfile.TemporaryDirectory() as cache:
+            for part in ("kube-apiserver", "kubectl"):
+                os.symlink(tool("which", part), f"{assets}/{part}")
+            env = {"KUBEBUILDER_ASSETS": assets, "XDG_CACHE_HOME": cache}
+            self.addCleanup(tool, "down", "--name", name, env=env)
+            etcd = pathlib.Path(assets, "etcd")
+
+            def said():
+                return tool("up", "api", "--name", name, env=env, fails=True).splitlines()[-1]
+
+            advice = "put one there that runs on this machine, or unset KUBEBUILDER_ASSETS"
+            etcd.mkdir()
+            self.assertEqual(said(), f"cluster: {etcd} is no program: {advice}")
+            etcd.rmdir()
+            etcd.write_text("no program\n")
+            self.assertEqual(said(), f"cluster: {etcd} is no program: {advice}")
+            etcd.chmod(0o755)
+            self.assertEqual(said(), f"cluster: cannot run {etcd} (Exec format error): {advice}")
+            etcd.write_text("#!/bin/sh\nexit 1\n")
+            self.assertEqual(said(), f"cluster: etcd ({etcd}) ended without a word: {advice}")
+
+    def test_no_fewer_nodes_than_none(self):
+        self.assertIn("argument --nodes: give a number from 0 on, not -3",
+                      tool("up", "control", "--name", self.name("nodes"), "--nodes", "-3", fails=True))
 
 
 if __name__ == "__main__":

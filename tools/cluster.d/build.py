@@ -38,13 +38,22 @@ PARTS = {
 ASSETS = ("etcd", "kube-apiserver", "kubectl")
 
 
+def instead_of(program):
+    """What to do about a program that does not run."""
+    if pathlib.Path(program).is_relative_to(PARTS_DIR):
+        return f"remove {pathlib.Path(program).parent}, and it is built anew"
+    return "put one there that runs on this machine, or unset KUBEBUILDER_ASSETS"
+
+
 def binary(part):
     """The program of a part, built first if need be."""
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     if assets and part in ASSETS:
         program = pathlib.Path(assets).absolute() / part
-        if os.access(program, os.X_OK):
+        if program.is_file() and os.access(program, os.X_OK):
             return program
+        if program.exists():
+            raise Failure(f"{program} is no program: {instead_of(program)}")
         say(f"KUBEBUILDER_ASSETS has no {part}; using our own")
     program = PARTS_DIR / f"{part}-{PARTS[part][0]}" / part
     if not program.exists():

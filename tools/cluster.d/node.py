@@ -60,6 +60,9 @@ def test_images():
 
 
 def load_image(c, archive):
+    if not c.node:
+        raise Failure(f"cluster {c.name} has level {c.config['level']}, and only one of level node runs images: "
+                      "`tools/cluster up node` makes one")
     run("ctr", "--address", c.dir / "containerd.sock", "--namespace", "k8s.io", "images", "import", archive)
 
 

@@ -9,7 +9,7 @@ import urllib.request
 
 import node
 from base import Failure, stage, wait_for, write
-from build import binary
+from build import binary, instead_of
 
 
 class PortTaken(Failure):
@@ -180,13 +180,18 @@ def start(c, part, argv):
     """Starts a part and waits until it serves."""
     with stage(f"{part} ready"):
         begin = c.log(part).stat().st_size if c.log(part).exists() else 0
-        c.spawn(part, argv, beforehand=lambda: node.join_cgroup(c))
+        try:
+            c.spawn(part, argv, beforehand=lambda: node.join_cgroup(c))
+        except OSError as broken:
+            raise Failure(f"cannot run {argv[0]} ({broken.strerror}): {instead_of(argv[0])}") from broken
         wait_for(lambda: not c.alive(part) or READY[part](c), 90)
         if c.alive(part) and READY[part](c):
             return
         said = c.log(part).read_bytes()[begin:].decode(errors="replace")
         kind = PortTaken if "address already in use" in said else Failure
         what = "does not get ready" if c.alive(part) else "ended"
+        if not said.strip():
+            raise Failure(f"{part} ({argv[0]}) {what} without a word: {instead_of(argv[0])}")
         raise kind(f"{part} {what}; {c.log(part)} ends with\n" + "\n".join(said.splitlines()[-15:]))
 
 

@@ -146,7 +146,15 @@ void checkResources(const json::Value& self, kube::Report& report) {
 void checkPodSpec(const json::Value& self, kube::Report& report) {
   if (self.isNull()) return;
   Shape(report).check(podSpecType(), self, "");
-  for (std::string_view list : {"containers", "initContainers", "ephemeralContainers"}) {
+  // What the API server takes of a pod, but never of a Deployment's.
+  if (const std::string& policy = self["restartPolicy"].string();
+      !policy.empty() && policy != "Always")
+    report.invalid("restartPolicy", "pods of a Deployment restart Always");
+  if (!self["activeDeadlineSeconds"].isNull())
+    report.forbidden("activeDeadlineSeconds", "pods of a Deployment have no end");
+  if (!self["ephemeralContainers"].array().empty())
+    report.forbidden("ephemeralContainers", "they are added to a pod that runs: kubectl debug");
+  for (std::string_view list : {"containers", "initContainers"}) {
     const json::Array& containers = self[list].array();
     for (std::size_t i = 0; i < containers.size(); ++i) {
       const json::Value& container = containers[i];

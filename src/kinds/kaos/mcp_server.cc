@@ -128,10 +128,13 @@ class McpServerPlan {
       plan_.condition("RuntimeResolved", true, "Custom");
       return true;
     }
-    const json::Value& registry =
-        world_.get(kConfigMaps, {settings_.system_namespace, std::string(kRegistryName)},
-                   {"registry", registryView});
-    auto found = findRuntime(settings_, registry.string(), runtime_name_);
+    std::string registry;
+    if (settings_.reads_registry)
+      registry = world_
+                     .get(kConfigMaps, {settings_.system_namespace, std::string(kRegistryName)},
+                          {"registry", registryView})
+                     .string();
+    auto found = findRuntime(settings_, registry, runtime_name_);
     if (!found) {
       plan_.condition("RuntimeResolved", false,
                       found.error().code == Code::NotFound ? "UnknownRuntime" : "RegistryInvalid",

@@ -360,6 +360,78 @@ TEST(KaosKinds, AreDescribedWell) {
   }
 }
 
+// Trap 41: what would lend an identity to who may not make pods, and where it stands.
+TEST(KaosKinds, Trap41WhoeverGetsAnotherIdentityMustBeAllowedToMakePods) {
+  struct Row {
+    std::string spec, field;  // no field: anybody may
+  };
+  const auto all = validators({});
+  const engine::Validator& validator = all.back();
+  ASSERT_EQ(validator.resource, kMcpServers);
+  auto asked = [&](const std::string& spec, const json::Value& before = {}) {
+    json::Value object = json::Object{{"spec", json::parseYaml(spec, "spec")->front().value}};
+    auto verdict = validator.validate(engine::Operation::Create, object, before);
+    std::vector<std::string> fields;
+    for (const engine::Demand& demand : verdict.demands) {
+      EXPECT_EQ(demand.verb, "create");
+      EXPECT_EQ(demand.resource, kPods);
+      fields.push_back(demand.field);
+    }
+    return fields;
+  };
+  for (const auto& [spec, field] : std::vector<Row>{
+           {"{mcp: a, container: {image: x, env: [{name: A, valueFrom: {secretKeyRef: {name: s, "
+            "key: k}}}]}}",
+            ""},
+           {"{mcp: a, podSpec: null}", ""},
+           {"{mcp: a, podSpec: {nodeSelector: {a: b}, automountServiceAccountToken: false, "
+            "volumes: "
+            "[{name: a, emptyDir: {}}, {name: b, configMap: {name: c}, secret: null}], containers: "
+            "[{name: side, image: x, env: [{name: A, value: b}], envFrom: [{configMapRef: {name: "
+            "c}}]}]}}",
+            ""},
+           {"{runtime: kubernetes}", ""},
+           {"{runtime: kubernetes, container: {resources: {}}, podSpec: {nodeSelector: {a: b}}}",
+            ""},
+           {"{mcp: a, serviceAccountName: admin}", "spec.serviceAccountName"},
+           {"{mcp: a, podSpec: {serviceAccountName: admin}}", "spec.podSpec.serviceAccountName"},
+           {"{mcp: a, podSpec: {serviceAccount: admin}}", "spec.podSpec.serviceAccount"},
+           {"{mcp: a, podSpec: {automountServiceAccountToken: true}}",
+            "spec.podSpec.automountServiceAccountToken"},
+           {"{mcp: a, podSpec: {volumes: [{name: a, emptyDir: {}}, {name: b, secret: {secretName: "
+            "s}}]}}",
+            "spec.podSpec.volumes[1].secret"},
+           {"{mcp: a, podSpec: {volumes: [{name: a, projected: {sources: []}}]}}",
+            "spec.podSpec.volumes[0].projected"},
+           {"{mcp: a, podSpec: {volumes: [{name: a, csi: {driver: d}}]}}",
+            "spec.podSpec.volumes[0].csi"},
+           {"{mcp: a, podSpec: {volumes: [{name: a, hostPath: {path: /}}]}}",
+            "spec.podSpec.volumes[0].hostPath"},
+           {"{mcp: a, podSpec: {hostNetwork: true}}", "spec.podSpec.hostNetwork"},
+           {"{mcp: a, podSpec: {hostPID: true}}", "spec.podSpec.hostPID"},
+           {"{mcp: a, podSpec: {hostIPC: true}}", "spec.podSpec.hostIPC"},
+           {"{mcp: a, podSpec: {containers: [{name: a, securityContext: {privileged: true}}]}}",
+            "spec.podSpec.containers[0].securityContext.privileged"},
+           {"{mcp: a, podSpec: {initContainers: [{name: a, envFrom: [{secretRef: {name: s}}]}]}}",
+            "spec.podSpec.initContainers[0].envFrom[0].secretRef"},
+           {"{mcp: a, podSpec: {containers: [{name: a}, {name: b, env: [{name: A}, {name: B, "
+            "valueFrom: {secretKeyRef: {name: s, key: token}}}]}]}}",
+            "spec.podSpec.containers[1].env[1].valueFrom.secretKeyRef"},
+           {"{runtime: kubernetes, container: {image: x}}", "spec.container.image"},
+           {"{runtime: kubernetes, container: {command: [x]}}", "spec.container.command"},
+           {"{runtime: kubernetes, container: {args: [x]}}", "spec.container.args"},
+           {"{runtime: kubernetes, podSpec: {containers: [{name: side, image: x}]}}",
+            "spec.podSpec.containers"},
+           {"{runtime: kubernetes, podSpec: {initContainers: [{name: side, image: x}]}}",
+            "spec.podSpec.initContainers"},
+       }) {
+    SCOPED_TRACE(spec);
+    EXPECT_EQ(asked(spec), field.empty() ? std::vector<std::string>() : std::vector{field});
+    json::Value same = json::Object{{"spec", json::parseYaml(spec, "spec")->front().value}};
+    EXPECT_THAT(asked(spec, same), testing::IsEmpty()) << "nothing that runs changes";
+  }
+}
+
 // Spec §2: what they are called, and what `kubectl get` shows of them; in brackets only when wide.
 TEST(KaosKinds, AreCalledAndShownAsTheSpecSays) {
   struct Shown {

@@ -28,8 +28,9 @@ struct Settings {
   std::string gateway_timeout_agent = "300s", gateway_timeout_modelapi = "120s",
               gateway_timeout_mcp = "60s";
   Duration tools_interval = 10min;
-  // Whoever chooses the service account of pods must be allowed to create pods.
+  // Whoever gives pods another identity must be allowed to create pods.
   bool guard_service_accounts = true;
+  bool reads_registry = true;  // false: who looks may not see it, and knows the built-in runtimes
 };
 
 }  // namespace cadre::kaos

@@ -120,6 +120,9 @@ class Http2Reply final : public WireServer::Reply {
   void reset() override {
     if (auto peer = peer_.lock()) peer->reset(id_, NGHTTP2_INTERNAL_ERROR);
   }
+  void stop() override {
+    if (auto peer = peer_.lock()) peer->reset(id_, NGHTTP2_NO_ERROR);
+  }
   void refuse() override {
     if (auto peer = peer_.lock()) peer->reset(id_, NGHTTP2_REFUSED_STREAM);
   }
@@ -171,6 +174,7 @@ class Http2Server final : public WireServer {
   }
   std::uint32_t maxStreams() const { return options_.max_streams; }
   bool hangsUp() const { return options_.hang_up; }
+  std::size_t silentConnections() const { return options_.silent_connections; }
 
  private:
   void accept() {
@@ -199,15 +203,17 @@ class Http2Server final : public WireServer {
 
 void Peer::serve() {
   if (server_->hangsUp()) return close();
+  if (number_ <= server_->silentConnections()) return;
   nghttp2_session_callbacks* callbacks;
   nghttp2_session_callbacks_new(&callbacks);
   nghttp2_session_callbacks_set_on_header_callback(
       callbacks, [](nghttp2_session*, const nghttp2_frame* frame, const std::uint8_t* name,
                     std::size_t name_length, const std::uint8_t* value, std::size_t value_length,
-                    std::uint8_t, void* user) {
+                    std::uint8_t flags, void* user) {
         auto& request = static_cast<Peer*>(user)->requests_[frame->hd.stream_id];
         std::string key(reinterpret_cast<const char*>(name), name_length);
         std::string text(reinterpret_cast<const char*>(value), value_length);
+        if (flags & NGHTTP2_NV_FLAG_NO_INDEX) request.never_indexed.push_back(key);
         if (key == ":method")
           request.method = text;
         else if (key == ":path")
@@ -365,6 +371,7 @@ class Http1Reply final : public WireServer::Reply {
     request_->begin(200, {});  // a request that is dropped in mid-stream cuts the connection
     request_.reset();
   }
+  void stop() override { reset(); }
   void refuse() override { reset(); }
 
  private:

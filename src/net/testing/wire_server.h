@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "net/http.h"
 #include "net/loop.h"
@@ -18,6 +19,7 @@ class WireServer {
     bool http2 = true;
     std::size_t max_connections = 1000;  // HTTP/2: what comes after is closed at once
     bool hang_up = false;                // HTTP/2: closes each connection before its first frame
+    std::size_t silent_connections = 0;  // HTTP/2: the first ones, which hear no word after TLS
     std::uint32_t max_streams = 100;     // HTTP/2: what it tells its clients
     const CertificateAndKey* identity = nullptr;  // null: one that its own CA signs for 127.0.0.1
     std::string client_ca = {};  // asks for client certificates that this CA signed
@@ -33,6 +35,8 @@ class WireServer {
     virtual void end() = 0;
     // Breaks it off: RST_STREAM in HTTP/2, a closed connection in HTTP/1.1.
     virtual void reset() = 0;
+    // Ends the stream as if all were well, whether the answer is complete or not (HTTP/2).
+    virtual void stop() = 0;
     // Says that the request was not looked at (HTTP/2 REFUSED_STREAM).
     virtual void refuse() = 0;
 
@@ -47,8 +51,9 @@ class WireServer {
   struct Request {
     std::string method, target, body;
     Headers headers;
-    std::string client_name;     // from its certificate
-    std::size_t connection = 0;  // which of the connections, from 1
+    std::vector<std::string> never_indexed;  // HTTP/2: those that no compression table may hold
+    std::string client_name;                 // from its certificate
+    std::size_t connection = 0;              // which of the connections, from 1
   };
   using Script = Function<void(Request, std::shared_ptr<Reply>)>;
 
