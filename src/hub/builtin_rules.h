@@ -52,7 +52,7 @@ class At {
   void duplicate() const;
   void duplicateShown(std::string_view shown) const;
   void notFound() const;
-  void all(const Problems& problems) const;  // each of them as invalid
+  void all(const Problems& problems) const;  // each of them as invalid, of a text
   void addFinding(kube::FieldError error) const;  // found by others
 
   // Rules that repeat. What is not there is passed over, unless a name says otherwise.
@@ -75,6 +75,7 @@ class At {
 
 // The server's rules for names, each with its words.
 Problems subdomainProblems(std::string_view text);
+Problems searchDomainProblems(std::string_view text);  // with underscores
 Problems labelProblems(std::string_view text);  // RFC 1123
 Problems dns1035Problems(std::string_view text);
 Problems qualifiedProblems(std::string_view text);
