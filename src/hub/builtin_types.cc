@@ -378,6 +378,11 @@ bool isEmpty(Form form, const Value& value) {
   }
 }
 
+bool isGoStruct(Form form) {
+  return form == Form::Struct || form == Form::Time || form == Form::MicroTime ||
+         form == Form::Quantity || form == Form::IntOrString;
+}
+
 void typedFields(Type type, const Value& value, std::vector<json::Object::Member>& out) {
   for (std::size_t i = 0; i < type.fieldCount(); ++i) {
     Field field = type.fieldAt(i);
@@ -389,12 +394,12 @@ void typedFields(Type type, const Value& value, std::vector<json::Object::Member
     Form form = field.type().form();
     const Value* given = value.object().find(name);
     if (given && given->isNull()) given = nullptr;
-    bool leave_out = field.omitsEmpty() || field.omitsZero();
+    // To Go what is a struct is never empty, also where its JSON is a text or a number.
+    bool leave_out = field.omitsZero() || (field.omitsEmpty() && !isGoStruct(form));
     if (!given) {
       if (field.showsNull())
         out.emplace_back(std::move(name), nullptr);
-      else if (!field.isPointer() && form != Form::Any &&
-               (!leave_out || (form == Form::Struct && !field.omitsZero())))
+      else if (!field.isPointer() && form != Form::Any && !leave_out)
         out.emplace_back(std::move(name), zeroOf(field.type()));
       continue;
     }

@@ -53,6 +53,13 @@ class BuiltInClusterTest : public ClusterTest {
     kube::ObjectKey key{c.kind->namespaced ? kRows : "", std::string(name)};
     kube::DeleteOptions options;
     options.grace_seconds = 0;
+    options.propagation = "Background";
+    // Nobody is there to take it off.
+    if (c.kind->kind.starts_with("PersistentVolume"))
+      must([&](auto done) {
+        return client->patch(c.kind->resource(), key, kube::PatchType::Merge,
+                             parsed(R"({"metadata":{"finalizers":null}})"), {}, std::move(done));
+      });
     auto gone = run([&](auto done) {
       return client->remove(c.kind->resource(), key, options, std::move(done));
     });
@@ -91,6 +98,7 @@ class BuiltInClusterTest : public ClusterTest {
       meta.erase(name);
     if (kind.kind == "PersistentVolumeClaim" || kind.kind == "PersistentVolume")
       meta.erase("finalizers");
+    object.make("status");
     json::Value& spec = object.make("spec");
     if (kind.kind == "Pod")
       for (std::string_view name :
@@ -103,6 +111,10 @@ class BuiltInClusterTest : public ClusterTest {
         for (json::Value& port : spec.make("ports").makeArray())
           port.makeObject().erase("nodePort");
     }
+    // When it was found that it is gated.
+    if (kind.kind == "Pod" && object["status"]["conditions"].isArray())
+      for (json::Value& condition : object.make("status").make("conditions").makeArray())
+        condition.makeObject().erase("lastTransitionTime");
     if (kind.kind == "Node") spec.makeObject().erase("taints");
     if (kind.kind == "PersistentVolume")
       object.make("status").makeObject().erase("lastPhaseTransitionTime");
@@ -198,7 +210,8 @@ TEST_F(BuiltInClusterTest, TheServerAgreesAboutEveryRow) {
 TEST_F(BuiltInClusterTest, TheServerAgreesAboutChangesAndCells) {
   for (const std::string& name : builtInTables()) {
     for (const BuiltInCase& c : loadBuiltInCases(CADRE_BUILTIN_CASES "/" + name + ".yaml")) {
-      bool least = c.title.ends_with(": the least") && c.errors.empty();
+      // A namespace would take a while to go.
+      bool least = c.title.ends_with(": the least") && c.kind->kind != "Namespace";
       if (c.change.isNull() && !least) continue;
       SCOPED_TRACE(name + ": " + c.title);
       auto made = create(c, {});
