@@ -192,11 +192,17 @@ void defaultVolume(Value& volume) {
 
 // Two names for one field; the newer one is meant where they differ.
 void defaultPodSpec(Value& spec) {
-  setIfEmpty(spec, "serviceAccountName", spec["serviceAccount"]);
+  if (!isEmpty(spec["serviceAccount"]))
+    setIfEmpty(spec, "serviceAccountName", Value(spec["serviceAccount"]));
   if (isEmpty(spec["serviceAccountName"]))
     spec.makeObject().erase("serviceAccountName");
   else
-    spec.make("serviceAccount") = spec["serviceAccountName"];
+    spec.make("serviceAccount") = Value(spec["serviceAccountName"]);
+  // Only init containers have a say in when they are restarted.
+  if (!spec["containers"].isArray()) return;
+  for (Value& container : spec.make("containers").makeArray())
+    for (std::string_view name : {"restartPolicy", "restartPolicyRules"})
+      container.makeObject().erase(name);
 }
 
 // Of Pods alone, not of templates.
@@ -269,6 +275,15 @@ void defaultNamespace(Value& object) {
   const Value& name = object["metadata"]["name"];
   if (!name.string().empty())
     object.make("metadata").make("labels").make("kubernetes.io/metadata.name") = Value(name);
+}
+
+// Again two names for one field.
+void defaultNodeSpec(Value& spec) {
+  const std::string first = spec["podCIDR"].string();
+  if (!first.empty() && spec["podCIDRs"].at(0).string() != first)
+    spec.make("podCIDRs") = json::Array{first};
+  else if (first.empty() && !spec["podCIDRs"].array().empty())
+    spec.make("podCIDR") = Value(spec["podCIDRs"].at(0));
 }
 
 void defaultNodeStatus(Value& status) {
@@ -404,6 +419,7 @@ constexpr Function kFunctions[] = {
     {"core/v1 Service", defaultService},
     {"core/v1 Secret", defaultSecret},
     {"core/v1 Namespace", defaultNamespace},
+    {"core/v1 NodeSpec", defaultNodeSpec},
     {"core/v1 NodeStatus", defaultNodeStatus},
     {"core/v1 LimitRangeItem", defaultLimitRangeItem},
     {"core/v1 ReplicationController", defaultReplicationController},
@@ -499,17 +515,21 @@ void setIpFamilies(Value& spec) {
 constexpr std::string_view kTemplateGeneration = "deprecated.daemonset.template.generation";
 
 void setJobSelector(Value& job) {
-  Value& spec = job.make("spec");
-  if (spec["manualSelector"].boolean()) return;
+  if (job["spec"]["manualSelector"].boolean()) return;
   const std::string uid = job["metadata"]["uid"].string();
   const std::string name = job["metadata"]["name"].string();
   const json::Object added = {{"controller-uid", uid},
                               {"job-name", name},
                               {"batch.kubernetes.io/controller-uid", uid},
                               {"batch.kubernetes.io/job-name", name}};
-  for (const auto& [key, value] : added)
-    spec.make("template").make("metadata").make("labels").make(key) = value;
-  Value& labels = spec.make("selector").make("matchLabels");
+  // Labels that the Job took from its template are the same ones still.
+  bool shared = !job["metadata"]["labels"].object().empty() &&
+                job["metadata"]["labels"] == job["spec"]["template"]["metadata"]["labels"];
+  for (const auto& [key, value] : added) {
+    job.make("spec").make("template").make("metadata").make("labels").make(key) = value;
+    if (shared) job.make("metadata").make("labels").make(key) = value;
+  }
+  Value& labels = job.make("spec").make("selector").make("matchLabels");
   setIfMissing(labels, "batch.kubernetes.io/controller-uid", uid);
 }
 

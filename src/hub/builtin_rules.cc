@@ -145,7 +145,7 @@ void At::duplicateShown(std::string_view text) const {
 }
 void At::notFound() const { add(Fault::NotFound, format("Not found: {}", shown(*value_))); }
 void At::all(const Problems& problems) const {
-  for (const std::string& problem : problems) invalid(problem);
+  for (const std::string& problem : problems) invalidText(text(), problem);
 }
 
 bool At::given() const {
@@ -190,6 +190,21 @@ Problems subdomainProblems(std::string_view text) {
   Problems out;
   if (text.size() > 253) out.push_back(tooLong(253));
   if (!isSubdomain(text)) out.emplace_back(kSubdomain);
+  return out;
+}
+
+Problems searchDomainProblems(std::string_view text) {
+  bool good = !text.empty() && std::ranges::all_of(split(text, '.'), [](std::string_view part) {
+    if (part.starts_with('_')) part.remove_prefix(1);
+    return hasForm(part, isLowerAlnum, "-_");
+  });
+  Problems out;
+  if (text.size() > 253) out.push_back(tooLong(253));
+  if (!good) {
+    std::string words(kSubdomain);
+    words.insert(words.find("'-'"), "'_', ");
+    out.push_back(std::move(words));
+  }
   return out;
 }
 

@@ -163,6 +163,11 @@ TEST(BuiltInTables, AreJudgedAsExpected) {
       if (!c.change.isNull()) {
         ASSERT_EQ(outcome.decode, "");
         EXPECT_EQ(textsOf(outcome.errors), std::vector<std::string>());
+        // The hub gives Services an address.
+        if (c.kind->kind == "Service") {
+          outcome.object.make("spec").make("clusterIP") = "10.0.0.1";
+          outcome.object.make("spec").make("clusterIPs") = json::Array{"10.0.0.1"};
+        }
         outcome = updated(*c.kind, outcome.object, c.change);
       }
       EXPECT_TRUE(isExpected(outcome.decode, c.decode)) << outcome.decode;

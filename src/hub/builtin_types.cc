@@ -95,6 +95,12 @@ std::optional<std::string> quantityProblem(const Value& value) {
   return "unable to parse quantity's suffix";
 }
 
+// A point and six digits: times with microseconds always have them.
+bool isMicros(std::string_view fraction) {
+  return fraction.size() == 7 && fraction.front() == '.' &&
+         fraction.find_first_not_of("0123456789", 1) == std::string_view::npos;
+}
+
 // As Go's time.Parse complains with the layout of RFC 3339: about the first part that is not there.
 std::string timeProblem(std::string_view text, bool micro) {
   struct Part {
@@ -138,7 +144,13 @@ std::string timeProblem(std::string_view text, bool micro) {
   if (minute > 59) return range("minute");
   if (second > 59) return range("second");
   if (day < 1 || day > 31) return range("day");
-  if (rest.starts_with('.'))
+  constexpr std::string_view kMicros = ".000000";
+  if (micro) {
+    std::string_view fraction = rest.substr(0, kMicros.size());
+    if (!isMicros(fraction)) return cannot(rest, kMicros);
+    rest.remove_prefix(kMicros.size());
+  }
+  if (!micro && rest.starts_with('.'))
     rest = rest.substr(std::min(rest.find_first_not_of("0123456789", 1), rest.size()));
   if (!rest.starts_with('Z') && !rest.starts_with('+') && !rest.starts_with('-'))
     return cannot(rest, "Z07:00");
@@ -292,8 +304,14 @@ class Reader {
   void time(bool micro, const Value& value) {
     if (!value.isString())
       fatal_ = mismatch(value, "string", false);
-    else if (!parseTime(value.string()))
+    else if (!parseTime(value.string()) || (micro && !hasMicros(value.string())))
       fatal_ = timeProblem(value.string(), micro);
+  }
+
+  static bool hasMicros(std::string_view text) {
+    auto zone = text.find_first_of("Z+-", std::min<std::size_t>(text.size(), 19));
+    return text.size() > 19 && zone != std::string_view::npos &&
+           isMicros(text.substr(19, zone - 19));
   }
 
   void wrongUnless(bool good, Type type, const Value& value, std::string_view go_name) {
@@ -362,6 +380,11 @@ bool isEmpty(Form form, const Value& value) {
   }
 }
 
+bool isGoStruct(Form form) {
+  return form == Form::Struct || form == Form::Time || form == Form::MicroTime ||
+         form == Form::Quantity || form == Form::IntOrString;
+}
+
 void typedFields(Type type, const Value& value, std::vector<json::Object::Member>& out) {
   for (std::size_t i = 0; i < type.fieldCount(); ++i) {
     Field field = type.fieldAt(i);
@@ -373,12 +396,12 @@ void typedFields(Type type, const Value& value, std::vector<json::Object::Member
     Form form = field.type().form();
     const Value* given = value.object().find(name);
     if (given && given->isNull()) given = nullptr;
-    bool leave_out = field.omitsEmpty() || field.omitsZero();
+    // To Go what is a struct is never empty, also where its JSON is a text or a number.
+    bool leave_out = field.omitsZero() || (field.omitsEmpty() && !isGoStruct(form));
     if (!given) {
       if (field.showsNull())
         out.emplace_back(std::move(name), nullptr);
-      else if (!field.isPointer() && form != Form::Any &&
-               (!leave_out || (form == Form::Struct && !field.omitsZero())))
+      else if (!field.isPointer() && form != Form::Any && !leave_out)
         out.emplace_back(std::move(name), zeroOf(field.type()));
       continue;
     }

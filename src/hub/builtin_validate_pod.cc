@@ -562,7 +562,7 @@ void checkDns(const At& spec) {
   for (const At& search : config["searches"].items()) {
     std::string_view text = search.text();
     if (text.ends_with('.')) text.remove_suffix(1);
-    if (!text.empty()) search.all(subdomainProblems(text));
+    if (!text.empty()) search.all(searchDomainProblems(text));
   }
   for (const At& option : config["options"].items())
     if (option["name"].isEmpty()) option.required("must not be empty");
@@ -687,6 +687,9 @@ void checkPodSecurity(const At& spec) {
   for (const At& group : context["supplementalGroups"].items()) group.between(0, kMaxId);
   context["fsGroupChangePolicy"].oneOf({"Always", "OnRootMismatch"});
   checkSeccomp(context);
+  for (const At& sysctl : context["sysctls"].items())
+    if (spec["hostNetwork"]->boolean() && sysctl["name"].text().starts_with("net."))
+      sysctl["name"].invalid("may not be specified when 'hostNetwork' is true");
   At shared = context["shareProcessNamespace"].with(*spec["shareProcessNamespace"]);
   if (spec["hostPID"]->boolean() && shared->boolean())
     shared.invalid("ShareProcessNamespace and HostPID cannot both be enabled");
