@@ -76,7 +76,7 @@ struct Entry {
       return refuse(format("invalid fieldsType {} in managed fields entry {}",
                            json::write(shorten(type, 100)), position));
     auto fields = FieldSet::parse(value["fieldsV1"]);
-    if (!fields) return std::move(fields).error().context("error decoding versioned set");
+    if (!fields) return refuse("error decoding versioned set: " + fields.error().text());
     out.fields = *std::move(fields);
     return out;
   }
@@ -216,11 +216,14 @@ class Ownership {
       ++it;
     }
     if (force == Force::No && !shares.empty()) return shares;
-    for (const Shares& all : {std::move(shares), std::move(removed)})
+    auto take = [&](const Shares& all) {
       for (const auto& [identity, share] : all) {
         FieldSet& fields = entries_[identity].fields;
         fields = fields - share;
       }
+    };
+    take(shares);
+    take(removed);
     std::erase_if(entries_, [](const auto& one) { return one.second.fields.empty(); });
     return {};
   }
@@ -302,16 +305,17 @@ Entries updated(const Shape& shape, const Value& before, const Value& after, con
   return std::move(ownership.entries());
 }
 
-bool isReset(const Value& managed_fields) {
-  if (!managed_fields.isArray()) return false;
+bool isReset(const Shape& shape, const Value& managed_fields) {
   const json::Array& all = managed_fields.array();
-  return all.empty() || (all.size() == 1 && all[0].isObject() && all[0].object().empty());
+  if (all.empty()) return managed_fields.isArray() && shape.isBuiltIn();
+  return all.size() == 1 && all[0].isObject() && all[0].object().empty();
 }
 
 // The entries that an update begins with.
-Entries entriesBefore(const Value& before, const Value& after, const Writer& writer) {
+Entries entriesBefore(const Shape& shape, const Value& before, const Value& after,
+                      const Writer& writer) {
   if (writer.subresource.empty()) {
-    if (isReset(managedFields(after))) return {};
+    if (isReset(shape, managedFields(after))) return {};
     auto given = readEntries(managedFields(after));
     if (given && !given->empty()) return *std::move(given);
   }
@@ -428,7 +432,7 @@ Result<Value> apply(const Shape& shape, const Value& live, Value config, const W
 }
 
 Value update(const Shape& shape, const Value& before, Value after, const Writer& writer) {
-  Entries entries = entriesBefore(before, after, writer);
+  Entries entries = entriesBefore(shape, before, after, writer);
   after = withManagedFields(std::move(after), {});
   if (entries.empty() && !uid(before).empty()) return after;
   Value old = before.isNull() ? shape.emptyObject() : withManagedFields(before, {});

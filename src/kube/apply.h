@@ -63,10 +63,11 @@ Result<json::Value> apply(const Shape& shape, const json::Value& live, json::Val
 
 // The object of a create, update or patch with its new managedFields: what differs from before
 // (null: it is new) goes to the writer and away from all others, what is gone goes from all, and
-// nothing changes where nothing did. `after` may have managedFields: [] or [{}] forgets all, none
-// or malformed ones are those of before, and others are taken as they are, but not through a
-// subresource. An object without any stays so, until the first apply. Of more than ten entries that
-// updated, the oldest are joined into "ancient-changes".
+// nothing changes where nothing did. An object without any stays so, until the first apply. Of more
+// than ten entries that updated, the oldest are joined into "ancient-changes".
+//
+// `after` may have managedFields, but not through a subresource: [{}] forgets all, as [] does but
+// for custom resources; none or malformed ones are those of before; others are taken as they are.
 json::Value update(const Shape& shape, const json::Value& before, json::Value after,
                    const Writer& writer);
 

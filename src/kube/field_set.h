@@ -66,8 +66,8 @@ class FieldSet {
   bool owned() const { return owned_; }
   void own(bool owned = true) { owned_ = owned; }
   bool empty() const { return !owned_ && below_.empty(); }
-  // Of places below: what is owned there, null when nothing is; the same to write to (who leaves it
-  // empty takes it away again: see insert); and all of them in their order.
+  // Of places below: what is owned there, null when nothing is; the same, made where there is none,
+  // for whoever puts something into it; and all of them, in their order.
   using Below = std::pair<Step, FieldSet>;
   const FieldSet* find(const Step& step) const;
   FieldSet& at(const Step& step);

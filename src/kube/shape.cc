@@ -62,10 +62,8 @@ Value emptyStruct(Type type) {
 
 }  // namespace
 
-Shape::Shape(Type type) : source_(type ? Source::Table : Source::Nothing), type_(type) {
-  if (type.form() == Form::Any && type)
-    source_ = type.relation() == Relation::Atomic ? Source::Atomic : Source::Nothing;
-}
+Shape::Shape(Type type)
+    : source_(type.form() == Form::Any ? Source::Nothing : Source::Table), type_(type) {}
 
 Shape Shape::ofResource(const Value& schema) {
   Shape shape = ofSchema(schema, false);
@@ -150,7 +148,12 @@ std::optional<Shape> Shape::member(std::string_view name) const {
   if (source_ == Source::Table) {
     if (type_.form() == Form::Map) return Shape(type_.element());
     auto field = type_.field(name);
-    return field ? std::optional<Shape>(field->type()) : std::nullopt;
+    if (!field) return std::nullopt;
+    Shape member = field->type();
+    // The one raw object in the table: it has no parts to the API, unlike the JSON in schemas.
+    if (type_.name() == "apps/v1 ControllerRevision" && name == "data")
+      member.source_ = Source::Atomic;
+    return member;
   }
   if (source_ != Source::Schema) return *this;
   if (resource_ && isTypeOrMeta(name))

@@ -21,6 +21,7 @@ class Shape {
   // Of a custom resource: the openAPIV3Schema of its version. What a schema does not say of
   // apiVersion, kind and metadata is the same for every kind; so it is for embedded resources.
   static Shape ofResource(const json::Value& schema);
+  bool isBuiltIn() const { return source_ == Source::Table; }
 
   // What a value can be taken for. Most shapes allow one of these; what is not described allows
   // all.
