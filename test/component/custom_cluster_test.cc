@@ -91,6 +91,8 @@ class CustomClusterTest : public ClusterTest {
   }
 
   void expectSameAnswer(const Kind& kind, const CustomRow& row, const json::Value& before) {
+    // The client takes the namespace from there, and could not even send it.
+    if (!row.object["metadata"].isObject()) return;
     const bool update = !before.isNull();
     json::Value object = row.object;
     if (update)
