@@ -315,6 +315,15 @@ TEST(Cli, ValidatesFiles) {
   EXPECT_EQ(command({"validate", "-f", "/nowhere.yaml"}).code, 2);
 }
 
+TEST(Cli, WhatIsNoObjectIsNotRight) {
+  std::string file = testing::TempDir() + "/cadre-validate-none.yaml";
+  std::ofstream(file) << "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\na: 1\n";
+  Outcome ran = command({"validate", "-f", file});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.out, HasSubstr(file + ":5: this is no object: give it an apiVersion and a kind"));
+  EXPECT_THAT(ran.err, HasSubstr("0 of 1 objects are right"));
+}
+
 TEST(Cli, PlansFilesWithoutACluster) {
   std::string file = testing::TempDir() + "/cadre-plan.yaml";
   std::ofstream(file) << "apiVersion: kaos.tools/v1alpha1\nkind: MCPServer\nmetadata: {name: a}\n"

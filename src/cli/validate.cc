@@ -36,6 +36,14 @@ int validateFiles(const std::vector<std::string>& paths, const Surroundings& sur
   int wrong = 0, checked = 0;
   for (const FromFile& one : *objects) {
     const json::Value& object = one.document.value;
+    if (object["apiVersion"].string().empty() || object["kind"].string().empty()) {
+      surroundings.out(
+          withoutControls(format("{}:{}: this is no object: give it an apiVersion and a kind",
+                                 one.file, one.document.line)) +
+          "\n");
+      ++checked, ++wrong;
+      continue;
+    }
     const kube::Kind* kind = findKind(systems, object);
     if (!kind) continue;  // the API server's business
     ++checked;
