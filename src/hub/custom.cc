@@ -73,9 +73,14 @@ void collectRules(const json::Value& schema, const std::string& path,
     collectRules(schema["additionalProperties"], path + "{}", out);
 }
 
-const kube::Kind* nativeOf(Natives natives, const kube::GroupVersionKind& gvk) {
+// By its name, or by a schema that is the same to the last rule, whatever it is called there.
+const kube::Kind* nativeOf(Natives natives, const json::Value& spec, const json::Value& version) {
+  kube::GroupVersionKind gvk{spec["group"].string(), version["name"].string(),
+                             spec["names"]["kind"].string()};
   for (const kube::Kind* one : natives)
-    if (one && one->gvk() == gvk) return one;
+    if (one->gvk() == gvk ||
+        kube::crd(*one)["spec"]["versions"].at(0)["schema"] == version["schema"])
+      return one;
   return nullptr;
 }
 
@@ -367,9 +372,8 @@ std::vector<KindRef> kindsOf(const json::Value& crd, Natives natives) {
     if (!version["served"].boolean()) continue;
     auto read = kube::readSchema(version["schema"]["openAPIV3Schema"]);
     if (!read) continue;
-    const kube::Kind* native = nativeOf(natives, {spec["group"].string(), version["name"].string(),
-                                                  spec["names"]["kind"].string()});
-    kinds.push_back(std::make_shared<CustomKind>(crd, version, std::move(read->schema), native));
+    kinds.push_back(std::make_shared<CustomKind>(crd, version, std::move(read->schema),
+                                                 nativeOf(natives, spec, version)));
   }
   return kinds;
 }
@@ -385,8 +389,7 @@ std::vector<std::string> uncheckedOf(const json::Value& crd, Natives natives) {
       found.push_back(read.error().message);
     else
       found = std::move(read->unchecked);
-    if (!nativeOf(natives, {spec["group"].string(), name, spec["names"]["kind"].string()}))
-      collectRules(schema, "", found);
+    if (!nativeOf(natives, spec, version)) collectRules(schema, "", found);
     for (std::string& one : found)
       out.push_back(format("{}/{}: {}", spec["names"]["plural"].string(), name,
                            one.starts_with('.') ? one.substr(1) : one));

@@ -102,7 +102,7 @@ std::vector<FieldError> validateLists(const Schema& schema, const json::Value& v
                                       std::string_view root = {});
 std::vector<FieldError> validateEmbedded(const Schema& schema, const json::Value& value,
                                          std::string_view root = {});
-// Only the rules and checks of a kind, on an object that has its defaults.
+// Only the rules of a kind, as a server asks them in CEL, on an object that has its defaults.
 std::vector<FieldError> validateRules(const Kind& kind, const json::Value& object,
                                       const json::Value& old, bool status);
 // With one of these the server does not ask rules.

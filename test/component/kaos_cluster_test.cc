@@ -140,9 +140,10 @@ TEST_F(KaosClusterTest, AModelApiThatGoesAndComesBack) {
   EXPECT_THAT(status(kAgents, "helper")["message"].string(), HasSubstr("\"llm\" not found"));
   EXPECT_FALSE(status(kAgents, "helper")["ready"].boolean()) << "trap 1";
   EXPECT_EQ(kube::resourceVersion(*get(kDeployments, "agent-helper")), before);
+  // Where nobody collects them.
   for (const kube::Resource& kind : {kDeployments, kServices})
     if (get(kind, "modelapi-llm")) remove(kind, "modelapi-llm");
-  remove(kConfigMaps, "litellm-config-llm");
+  if (get(kConfigMaps, "litellm-config-llm")) remove(kConfigMaps, "litellm-config-llm");
   make(kModelApis, "llm", R"({"mode":"Proxy","proxyConfig":{"models":["a"]}})");
   EXPECT_TRUE(becomes(kAgents, "helper", "Ready"));
 }
