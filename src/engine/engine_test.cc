@@ -229,8 +229,8 @@ TEST(Engine, NothingIsSentOnceTheLeaseIsFoundToBeLost) {
   EXPECT_TRUE(f.engine->idle());
 }
 
-// An object of the same name that somebody made meanwhile is refused by its uid, and a lease that is
-// lost between two steps of one write is noticed before the second.
+// An object of the same name that somebody made meanwhile is refused by its uid, and a lease that
+// is lost between two steps of one write is noticed before the second.
 TEST(Engine, AnApplyIsForOneObjectAndForWhoLeads) {
   for (bool leads : {true, false}) {
     Fixture f;

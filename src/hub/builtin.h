@@ -41,18 +41,18 @@ struct Column {
 // A path behind an object's own: pods/log.
 struct Subresource {
   std::string_view name;
-  std::string_view verbs;  // "get,patch,update"
+  std::string_view verbs;      // "get,patch,update"
   std::string_view kind = "";  // what is read and written there; empty: the object itself
   std::string_view group = "", version = "";  // of that kind, where it is not the object's own
 };
 
 // What makes metadata.generation one more.
 enum class Generation {
-  Never,                // it is not counted at all
-  First,                // it is 1 for good
-  Spec,                 // a change of the spec
-  SpecOrAnnotations,    // or of the annotations
-  AllButMetadata,       // a change of anything outside of metadata and status
+  Never,                   // it is not counted at all
+  First,                   // it is 1 for good
+  Spec,                    // a change of the spec
+  SpecOrAnnotations,       // or of the annotations
+  AllButMetadata,          // a change of anything outside of metadata and status
   AllButMetadataOrLabels,  // the same, and of the labels
 };
 

@@ -130,11 +130,11 @@ json::Array rowConditions(const BuiltIn& kind, const Value& object) {
   if (kind.kind != "Pod" || !kind.group.empty()) return {};
   const std::string& phase = object["status"]["phase"].string();
   if (phase != "Succeeded" && phase != "Failed") return {};
-  return {json::Object{{"type", "Completed"},
-                       {"status", "True"},
-                       {"reason", phase},
-                       {"message", phase == "Failed" ? "The pod failed."
-                                                     : "The pod has completed successfully."}}};
+  return {json::Object{
+      {"type", "Completed"},
+      {"status", "True"},
+      {"reason", phase},
+      {"message", phase == "Failed" ? "The pod failed." : "The pod has completed successfully."}}};
 }
 
 std::string ageText(Duration age) {
@@ -237,7 +237,9 @@ Value eventSource(const Value& event, Time) {
   return instance.empty() ? component : component + ", " + instance;
 }
 
-Value eventMessage(const Value& event, Time) { return trim(either(event, "message", "note").string()); }
+Value eventMessage(const Value& event, Time) {
+  return trim(either(event, "message", "note").string());
+}
 
 Value eventCount(const Value& event, Time) {
   if (event["series"].isObject()) return event["series"]["count"].integer();
@@ -272,11 +274,10 @@ std::string nodeAddress(const Value& node, std::string_view type) {
 }
 
 std::string accessModes(const Value& modes) {
-  constexpr std::pair<std::string_view, std::string_view> kShort[] = {
-      {"ReadWriteOnce", "RWO"},
-      {"ReadOnlyMany", "ROX"},
-      {"ReadWriteMany", "RWX"},
-      {"ReadWriteOncePod", "RWOP"}};
+  constexpr std::pair<std::string_view, std::string_view> kShort[] = {{"ReadWriteOnce", "RWO"},
+                                                                      {"ReadOnlyMany", "ROX"},
+                                                                      {"ReadWriteMany", "RWX"},
+                                                                      {"ReadWriteOncePod", "RWOP"}};
   std::vector<std::string> out;
   for (auto [mode, brief] : kShort)
     for (const Value& one : modes.array())
@@ -330,8 +331,8 @@ class PodSummary {
  public:
   explicit PodSummary(const Value& pod) : pod_(pod), status_(pod["status"]) {
     total_ = pod["spec"]["containers"].array().size();
-    reason_ = status_["reason"].string().empty() ? status_["phase"].string()
-                                                 : status_["reason"].string();
+    reason_ =
+        status_["reason"].string().empty() ? status_["phase"].string() : status_["reason"].string();
     if (conditionOf(pod, "PodScheduled")["reason"].string() == "SchedulingGated")
       reason_ = "SchedulingGated";
     for (const Value& container : pod["spec"]["initContainers"].array())
@@ -507,9 +508,9 @@ Value servicePorts(const Value& service, Time) {
   std::vector<std::string> out;
   for (const Value& port : service["spec"]["ports"].array()) {
     auto node = port["nodePort"].integer();
-    out.push_back(node > 0 ? format("{}:{}/{}", port["port"].integer(), node,
-                                    port["protocol"].string())
-                           : format("{}/{}", port["port"].integer(), port["protocol"].string()));
+    out.push_back(node > 0
+                      ? format("{}:{}/{}", port["port"].integer(), node, port["protocol"].string())
+                      : format("{}/{}", port["port"].integer(), port["protocol"].string()));
   }
   return out.empty() ? "<none>" : join(out, ",");
 }
@@ -557,8 +558,7 @@ Value jobCompletions(const Value& job, Time) {
   const Value& wanted = job["spec"]["completions"];
   if (!wanted.isNull()) return format("{}/{}", succeeded, wanted.integer());
   auto parallelism = job["spec"]["parallelism"].integer();
-  return parallelism > 1 ? format("{}/1 of {}", succeeded, parallelism)
-                         : format("{}/1", succeeded);
+  return parallelism > 1 ? format("{}/1 of {}", succeeded, parallelism) : format("{}/1", succeeded);
 }
 
 Value jobDuration(const Value& job, Time now) {

@@ -251,8 +251,7 @@ void defaultService(Value& service) {
         json::Object{{"clientIP", json::Object{{"timeoutSeconds", 10800}}}};
   }
   if (spec["ports"].isArray())
-    for (Value& port : spec.make("ports").makeArray())
-      setIfEmpty(port, "targetPort", port["port"]);
+    for (Value& port : spec.make("ports").makeArray()) setIfEmpty(port, "targetPort", port["port"]);
   bool reached = type == "NodePort" || type == "LoadBalancer" ||
                  (type == "ClusterIP" && !spec["externalIPs"].array().empty());
   if (reached) setIfEmpty(spec, "externalTrafficPolicy", "Cluster");
@@ -350,9 +349,9 @@ void defaultJob(Value& job) {
   Value& spec = job.make("spec");
   if (spec["completions"].isNull() && spec["parallelism"].isNull()) spec.make("completions") = 1;
   setIfMissing(spec, "parallelism", 1);
-  setIfMissing(spec, "backoffLimit",
-               spec["backoffLimitPerIndex"].isNull() ? 6
-                                                     : std::numeric_limits<std::int32_t>::max());
+  setIfMissing(
+      spec, "backoffLimit",
+      spec["backoffLimitPerIndex"].isNull() ? 6 : std::numeric_limits<std::int32_t>::max());
   setIfMissing(spec, "completionMode", "NonIndexed");
   setIfMissing(spec, "suspend", false);
   setIfMissing(spec, "manualSelector", false);
@@ -373,13 +372,13 @@ json::Object scalingPolicy(std::string_view type, int value) {
 }
 
 void defaultAutoscaler(Value& spec) {
-  setIfEmpty(spec, "metrics",
-             json::Array{json::Object{
-                 {"type", "Resource"},
-                 {"resource",
-                  json::Object{{"name", "cpu"},
-                               {"target", json::Object{{"type", "Utilization"},
-                                                       {"averageUtilization", 80}}}}}}});
+  setIfEmpty(
+      spec, "metrics",
+      json::Array{json::Object{
+          {"type", "Resource"},
+          {"resource", json::Object{{"name", "cpu"},
+                                    {"target", json::Object{{"type", "Utilization"},
+                                                            {"averageUtilization", 80}}}}}}});
   if (!spec["behavior"].isObject()) return;
   Value& up = spec.make("behavior").make("scaleUp");
   setIfMissing(up, "stabilizationWindowSeconds", 0);
@@ -634,11 +633,11 @@ void prepareForCreate(const BuiltIn& kind, Value& object) {
     object.make("status") =
         json::Object{{"phase", "Pending"}, {"qosClass", qualityOfService(object)}};
     if (!object["spec"]["schedulingGates"].array().empty())
-      object.make("status").make("conditions") = json::Array{json::Object{
-          {"type", "PodScheduled"},
-          {"status", "False"},
-          {"reason", "SchedulingGated"},
-          {"message", "Scheduling is blocked due to non-empty scheduling gates"}}};
+      object.make("status").make("conditions") = json::Array{
+          json::Object{{"type", "PodScheduled"},
+                       {"status", "False"},
+                       {"reason", "SchedulingGated"},
+                       {"message", "Scheduling is blocked due to non-empty scheduling gates"}}};
   } else if (kind.kind == "Namespace") {
     object.make("status").make("phase") = "Active";
     json::Array& finalizers = object.make("spec").make("finalizers").makeArray();

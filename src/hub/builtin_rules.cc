@@ -106,8 +106,7 @@ bool At::isEmpty() const {
   const Value& value = *value_;
   return value.isNull() || (value.isString() && value.string().empty()) ||
          (value.isArray() && value.array().empty()) ||
-         (value.isObject() && value.object().empty()) ||
-         (value.isNumber() && value.number() == 0);
+         (value.isObject() && value.object().empty()) || (value.isNumber() && value.number() == 0);
 }
 
 void At::add(Fault fault, std::string message) const {
@@ -226,9 +225,10 @@ Problems dns1035Problems(std::string_view text) {
 Problems qualifiedProblems(std::string_view text) {
   auto parts = split(text, '/');
   if (parts.size() > 2)
-    return {format("a qualified name {} with an optional DNS subdomain prefix and '/' (e.g. "
-                   "'example.com/MyName')",
-                   kQualified)};
+    return {
+        format("a qualified name {} with an optional DNS subdomain prefix and '/' (e.g. "
+               "'example.com/MyName')",
+               kQualified)};
   Problems out;
   if (parts.size() == 2) {
     if (parts[0].empty())
@@ -254,9 +254,11 @@ Problems labelValueProblems(std::string_view text) {
 Problems portNameProblems(std::string_view text) {
   Problems out;
   if (text.size() > 15) out.push_back(tooLong(15));
-  if (text.empty() || !std::ranges::all_of(text, [](char c) { return isLowerAlnum(c) || c == '-'; }))
+  if (text.empty() ||
+      !std::ranges::all_of(text, [](char c) { return isLowerAlnum(c) || c == '-'; }))
     out.emplace_back("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)");
-  if (std::ranges::none_of(text, isLower)) out.emplace_back("must contain at least one letter (a-z)");
+  if (std::ranges::none_of(text, isLower))
+    out.emplace_back("must contain at least one letter (a-z)");
   if (text.find("--") != std::string_view::npos)
     out.emplace_back("must not contain consecutive hyphens");
   if (text.starts_with('-') || text.ends_with('-'))
@@ -281,9 +283,8 @@ Problems configKeyProblems(std::string_view text) {
 }
 
 Problems envNameProblems(std::string_view text) {
-  bool good = !text.empty() && std::ranges::all_of(text, [](char c) {
-    return c >= 0x20 && c < 0x7f && c != '=';
-  });
+  bool good = !text.empty() &&
+              std::ranges::all_of(text, [](char c) { return c >= 0x20 && c < 0x7f && c != '='; });
   return good ? Problems{} : Problems{std::string(kEnvName)};
 }
 
@@ -291,7 +292,8 @@ Problems pathSegmentProblems(std::string_view text) {
   if (text == "." || text == "..") return {format("may not be '{}'", text)};
   Problems out;
   for (std::string_view bad : {"/", "%"})
-    if (text.find(bad) != std::string_view::npos) out.push_back(format("may not contain '{}'", bad));
+    if (text.find(bad) != std::string_view::npos)
+      out.push_back(format("may not contain '{}'", bad));
   return out;
 }
 
@@ -374,7 +376,8 @@ bool checkSelector(const At& selector) {
 std::string orderedJson(const Value& value, std::initializer_list<std::string_view> first) {
   if (value.isArray()) {
     std::string out;
-    for (const Value& one : value.array()) out += (out.empty() ? "[" : ",") + orderedJson(one, first);
+    for (const Value& one : value.array())
+      out += (out.empty() ? "[" : ",") + orderedJson(one, first);
     return out.empty() ? "[]" : out + "]";
   }
   if (!value.isObject()) return json::write(value);

@@ -42,8 +42,8 @@ class At {
   bool isEmpty() const;  // null, "", 0, [] or {}
 
   void required(std::string_view why = {}) const;
-  void invalid(std::string_view why) const;                          // shows the value
-  void invalidText(std::string_view shown, std::string_view why) const;  // shows that text, quoted
+  void invalid(std::string_view why) const;                               // shows the value
+  void invalidText(std::string_view shown, std::string_view why) const;   // shows that text, quoted
   void invalidShown(std::string_view shown, std::string_view why) const;  // as it is
   void forbidden(std::string_view why) const;
   void unsupported(const std::vector<std::string_view>& supported) const;
@@ -52,7 +52,7 @@ class At {
   void duplicate() const;
   void duplicateShown(std::string_view shown) const;
   void notFound() const;
-  void all(const Problems& problems) const;  // each of them as invalid, of a text
+  void all(const Problems& problems) const;       // each of them as invalid, of a text
   void addFinding(kube::FieldError error) const;  // found by others
 
   // Rules that repeat. What is not there is passed over, unless a name says otherwise.
@@ -60,8 +60,8 @@ class At {
   void notNegative() const;
   void between(std::int64_t low, std::int64_t high) const;  // both ends included
   void oneOf(const std::vector<std::string_view>& supported) const;
-  void port() const;         // a number
-  void portOrName() const;   // an int-or-string
+  void port() const;        // a number
+  void portOrName() const;  // an int-or-string
   void countOrPercent() const;
   void immutable(const json::Value& old) const;
 
@@ -76,7 +76,7 @@ class At {
 // The server's rules for names, each with its words.
 Problems subdomainProblems(std::string_view text);
 Problems searchDomainProblems(std::string_view text);  // with underscores
-Problems labelProblems(std::string_view text);  // RFC 1123
+Problems labelProblems(std::string_view text);         // RFC 1123
 Problems dns1035Problems(std::string_view text);
 Problems qualifiedProblems(std::string_view text);
 Problems labelValueProblems(std::string_view text);
@@ -98,8 +98,7 @@ bool checkSelector(const At& selector);
 // A selector with its members in the order in which the server shows them.
 std::string selectorJson(const json::Value& selector);
 // A value with the members of objects in this order, before all others.
-std::string orderedJson(const json::Value& value,
-                        std::initializer_list<std::string_view> first);
+std::string orderedJson(const json::Value& value, std::initializer_list<std::string_view> first);
 
 // What the functions for single types are: they look at the value of that type.
 using Check = void(const At& here);

@@ -34,11 +34,11 @@ TEST(BuiltIns, EachKindIsOneThatTheTableOfTypesHas) {
 
 TEST(BuiltIns, AgesAreShownAsByKubectl) {
   const std::pair<Duration, std::string_view> kAges[] = {
-      {-5s, "<invalid>"},    {-1s, "0s"},        {0s, "0s"},           {119s, "119s"},
-      {120s, "2m"},          {125s, "2m5s"},     {599s, "9m59s"},      {600s, "10m"},
+      {-5s, "<invalid>"},     {-1s, "0s"},       {0s, "0s"},           {119s, "119s"},
+      {120s, "2m"},           {125s, "2m5s"},    {599s, "9m59s"},      {600s, "10m"},
       {179min + 59s, "179m"}, {180min, "3h"},    {185min, "3h5m"},     {8h, "8h"},
-      {47h + 59min, "47h"},  {48h, "2d"},        {50h, "2d2h"},        {8 * 24h, "8d"},
-      {729 * 24h, "729d"},   {730 * 24h, "2y"},  {800 * 24h, "2y70d"}, {8 * 365 * 24h, "8y"}};
+      {47h + 59min, "47h"},   {48h, "2d"},       {50h, "2d2h"},        {8 * 24h, "8d"},
+      {729 * 24h, "729d"},    {730 * 24h, "2y"}, {800 * 24h, "2y70d"}, {8 * 365 * 24h, "8y"}};
   for (auto [age, text] : kAges) EXPECT_EQ(ageText(age), text);
 }
 

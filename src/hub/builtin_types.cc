@@ -123,9 +123,10 @@ std::string timeProblem(std::string_view text, bool micro) {
   for (const Part& part : kParts) {
     std::size_t length = part.digits == 0 ? 1 : static_cast<std::size_t>(part.digits);
     std::string_view piece = rest.substr(0, length);
-    bool good = piece.size() == length &&
-                (part.digits == 0 ? piece == part.layout
-                                  : piece.find_first_not_of("0123456789") == std::string_view::npos);
+    bool good =
+        piece.size() == length &&
+        (part.digits == 0 ? piece == part.layout
+                          : piece.find_first_not_of("0123456789") == std::string_view::npos);
     if (!good) return cannot(rest, part.layout);
     auto number = parseInt(piece).value_or(0);
     if (part.layout == "01") month = number;
@@ -149,7 +150,8 @@ std::string timeProblem(std::string_view text, bool micro) {
     if (!isMicros(fraction)) return cannot(rest, kMicros);
     rest.remove_prefix(kMicros.size());
   }
-  if (!micro && rest.starts_with('.')) rest = rest.substr(std::min(rest.find_first_not_of("0123456789", 1), rest.size()));
+  if (!micro && rest.starts_with('.'))
+    rest = rest.substr(std::min(rest.find_first_not_of("0123456789", 1), rest.size()));
   if (!rest.starts_with('Z') && !rest.starts_with('+') && !rest.starts_with('-'))
     return cannot(rest, "Z07:00");
   if (rest.starts_with('Z') && rest.size() > 1) {

@@ -89,9 +89,8 @@ void checkOwners(const At& owners) {
     for (std::string_view name : {"kind", "name", "uid"})
       if (owner[name].isEmpty()) owners[name].invalidText("", "must not be empty");
     if (!grouped && first == "v1" && owner["kind"].text() == "Event")
-      owners.invalidShown(
-          orderedJson(*owner, {"apiVersion", "kind", "name", "uid", "controller"}),
-          "/v1, Kind=Event is disallowed from being an owner");
+      owners.invalidShown(orderedJson(*owner, {"apiVersion", "kind", "name", "uid", "controller"}),
+                          "/v1, Kind=Event is disallowed from being an owner");
     if (!owner["controller"]->boolean()) continue;
     std::string called = owner["kind"].text() + "/" + owner["name"].text();
     if (controller.empty())
@@ -112,8 +111,8 @@ void checkFinalizers(const At& finalizers) {
       finalizers.invalidText(one.text(), problem);
     orphan = orphan || one.text() == "orphan";
     foreground = foreground || one.text() == "foregroundDeletion";
-    bool standard = one.text() == "orphan" || one.text() == "foregroundDeletion" ||
-                    one.text() == "kubernetes";
+    bool standard =
+        one.text() == "orphan" || one.text() == "foregroundDeletion" || one.text() == "kubernetes";
     if (one.text().find('/') == std::string::npos && !standard)
       one.invalid("name is neither a standard finalizer name nor is it fully qualified");
   }
@@ -131,9 +130,10 @@ void checkAnnotations(const At& annotations) {
     size += key.size() + value.string().size();
   }
   if (size > kMaxBytes)
-    annotations.addFinding({.path = annotations.path(),
-                            .fault = kube::Fault::TooLong,
-                            .message = format("Too long: may not be more than {} bytes", kMaxBytes)});
+    annotations.addFinding(
+        {.path = annotations.path(),
+         .fault = kube::Fault::TooLong,
+         .message = format("Too long: may not be more than {} bytes", kMaxBytes)});
 }
 
 void checkMetadata(const At& meta, const KindRules& rules, const Value& old) {

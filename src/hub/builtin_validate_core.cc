@@ -123,7 +123,9 @@ void checkSecretType(const At& object, const SecretType& type) {
       data.key(key).invalidText(
           "<secret contents redacted>",
           format("json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-                 parsed->isBool() ? "bool" : parsed->isNumber() ? "number" : parsed->typeName()));
+                 parsed->isBool()     ? "bool"
+                 : parsed->isNumber() ? "number"
+                                      : parsed->typeName()));
   }
 }
 
@@ -166,8 +168,8 @@ void checkNamespace(const At& object, const Value&) {
     for (const std::string& problem : qualifiedProblems(one.text()))
       finalizers.invalidText(one.text(), problem);
     if (one.text().find('/') == std::string::npos && !isStandardFinalizer(one.text()))
-      finalizers.invalidText(
-          one.text(), "name is neither a standard finalizer name nor is it fully qualified");
+      finalizers.invalidText(one.text(),
+                             "name is neither a standard finalizer name nor is it fully qualified");
   }
 }
 
@@ -274,8 +276,8 @@ void checkService(const At& object, const Value& old) {
   if (At allocate = spec["allocateLoadBalancerNodePorts"]; allocate.isThere() && !balanced)
     allocate.forbidden("may only be used when `type` is 'LoadBalancer'");
   At external = spec["externalTrafficPolicy"];
-  bool reached = balanced || type == "NodePort" ||
-                 (type == "ClusterIP" && !spec["externalIPs"].isEmpty());
+  bool reached =
+      balanced || type == "NodePort" || (type == "ClusterIP" && !spec["externalIPs"].isEmpty());
   if (!external.isEmpty() && !reached)
     external.invalid("may only be set for externally-accessible services");
   else if (!external.isEmpty())
@@ -353,10 +355,15 @@ void checkEndpointSlice(const At& object, const Value& old) {
 namespace {
 
 bool isIntegerResource(std::string_view name) {
-  static const std::set<std::string_view> kNames = {
-      "pods",    "resourcequotas", "services", "replicationcontrollers",
-      "secrets", "configmaps",     "persistentvolumeclaims", "services.nodeports",
-      "services.loadbalancers"};
+  static const std::set<std::string_view> kNames = {"pods",
+                                                    "resourcequotas",
+                                                    "services",
+                                                    "replicationcontrollers",
+                                                    "secrets",
+                                                    "configmaps",
+                                                    "persistentvolumeclaims",
+                                                    "services.nodeports",
+                                                    "services.loadbalancers"};
   return kNames.contains(name) || name.starts_with("count/");
 }
 
@@ -390,8 +397,9 @@ void checkQuota(const At& object, const Value& old) {
   At spec = object["spec"], hard = spec["hard"], scopes = spec["scopes"];
   for (const auto& [name, value] : hard->object()) checkQuotaAmount(hard.key(name), name);
   static const std::set<std::string_view> kScopes = {
-      "Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "PriorityClass",
-      "CrossNamespacePodAffinity", "VolumeAttributesClass"};
+      "Terminating",          "NotTerminating", "BestEffort",
+      "NotBestEffort",        "PriorityClass",  "CrossNamespacePodAffinity",
+      "VolumeAttributesClass"};
   std::set<std::string_view> asked;
   for (const At& scope : scopes.items()) {
     asked.insert(scope.text());
@@ -420,7 +428,8 @@ void checkLimitRange(const At& object, const Value&) {
         if (!limit[name].isEmpty())
           limit[name].forbidden("may not be specified when `type` is 'Pod'");
     std::set<std::string> names;
-    for (std::string_view list : {"max", "min", "default", "defaultRequest", "maxLimitRequestRatio"})
+    for (std::string_view list :
+         {"max", "min", "default", "defaultRequest", "maxLimitRequestRatio"})
       for (const auto& [name, value] : limit[list]->object()) names.insert(name);
     for (const std::string& name : names) {
       auto amount = [&](std::string_view list) -> std::optional<kube::Quantity> {
@@ -445,20 +454,20 @@ void checkLimitRange(const At& object, const Value&) {
       // The amount that is shown is the limit, not the default.
       if (normal && most && *normal > *most)
         limit["default"].key(name).invalidText(
-            most->text(), format("default value {} is greater than max value {}", normal->text(),
-                                 most->text()));
+            most->text(),
+            format("default value {} is greater than max value {}", normal->text(), most->text()));
       if (normal && least && *least > *normal)
         limit["default"].key(name).invalidText(
-            normal->text(), format("min value {} is greater than default value {}", least->text(),
-                                   normal->text()));
+            normal->text(),
+            format("min value {} is greater than default value {}", least->text(), normal->text()));
       if (type.text() == "Pod" || !ratio) continue;
       At shown = limit["maxLimitRequestRatio"].key(name);
       auto milli = ratio->milliValue();
       if (milli < 1000)
         shown.invalidText(ratio->text(), format("ratio {} is less than 1", ratio->text()));
       if (!most || !least || least->milliValue() == 0) continue;
-      double spread = static_cast<double>(most->milliValue()) /
-                      static_cast<double>(least->milliValue());
+      double spread =
+          static_cast<double>(most->milliValue()) / static_cast<double>(least->milliValue());
       if (static_cast<double>(milli) / 1000 > spread)
         shown.invalidText(ratio->text(), format("ratio {} is greater than max/min = {:.6f}",
                                                 ratio->text(), spread));
@@ -522,9 +531,11 @@ void checkVolume(const At& object, const Value&) {
     capacity.unsupported({"storage"});
   for (const auto& [name, value] : capacity->object()) checkSize(capacity.key(name));
   static const std::set<std::string_view> kPlain = {
-      "accessModes",      "capacity",         "claimRef",   "mountOptions",
-      "nodeAffinity",     "persistentVolumeReclaimPolicy",  "storageClassName",
-      "volumeAttributesClassName",            "volumeMode"};
+      "accessModes",      "capacity",
+      "claimRef",         "mountOptions",
+      "nodeAffinity",     "persistentVolumeReclaimPolicy",
+      "storageClassName", "volumeAttributesClassName",
+      "volumeMode"};
   bool any = std::ranges::any_of(spec->object(),
                                  [](const auto& member) { return !kPlain.contains(member.first); });
   if (!any) spec.required("must specify a volume type");
@@ -582,7 +593,8 @@ constexpr std::string_view kWildcard =
 void checkHost(const At& host) {
   std::string_view text = host.text();
   if (text.find('*') == std::string_view::npos) return host.all(subdomainProblems(text));
-  if (!text.starts_with("*.") || !subdomainProblems(text.substr(2)).empty()) host.invalid(kWildcard);
+  if (!text.starts_with("*.") || !subdomainProblems(text.substr(2)).empty())
+    host.invalid(kWildcard);
 }
 
 void checkBackend(const At& backend) {
@@ -593,8 +605,7 @@ void checkBackend(const At& backend) {
     for (std::string_view name : {"kind", "name"}) resource[name].given();
     return;
   }
-  if (!service.isThere())
-    return backend.invalidText("", "resource or service backend is required");
+  if (!service.isThere()) return backend.invalidText("", "resource or service backend is required");
   if (service["name"].given()) service["name"].all(dns1035Problems(service["name"].text()));
   bool named = !port["name"].isEmpty(), numbered = !port["number"].isEmpty();
   if (named && numbered)
@@ -647,7 +658,8 @@ void checkIngress(const At& object, const Value&) {
   }
   for (const At& tls : spec["tls"].items()) {
     for (const At& host : tls["hosts"].items()) checkHost(host);
-    if (!tls["secretName"].isEmpty()) tls["secretName"].all(subdomainProblems(tls["secretName"].text()));
+    if (!tls["secretName"].isEmpty())
+      tls["secretName"].all(subdomainProblems(tls["secretName"].text()));
   }
   if (At name = spec["ingressClassName"]; name.isThere()) name.all(subdomainProblems(name.text()));
 }
@@ -729,8 +741,8 @@ void checkPolicyPort(const At& one) {
 void checkNetworkPolicy(const At& object, const Value&) {
   At spec = object["spec"], types = spec["policyTypes"];
   checkSelector(spec["podSelector"]);
-  for (auto [direction, peers] : {std::pair<std::string_view, std::string_view>{"ingress", "from"},
-                                  {"egress", "to"}})
+  for (auto [direction, peers] :
+       {std::pair<std::string_view, std::string_view>{"ingress", "from"}, {"egress", "to"}})
     for (const At& rule : spec[direction].items()) {
       for (const At& port : rule["ports"].items()) checkPolicyPort(port);
       for (const At& peer : rule[peers].items()) checkPeer(peer);
@@ -817,9 +829,10 @@ void checkPriorityClass(const At& object, const Value& old) {
   At name = object["metadata"]["name"];
   if (name.text().starts_with(kSystem) && name.text() != "system-node-critical" &&
       name.text() != "system-cluster-critical")
-    name.forbidden(format("priority class names with '{}' prefix are reserved for system use only. "
-                          "error: {} is not a known system priority class",
-                          kSystem, name.text()));
+    name.forbidden(
+        format("priority class names with '{}' prefix are reserved for system use only. "
+               "error: {} is not a known system priority class",
+               kSystem, name.text()));
   else if (!name.text().starts_with(kSystem) && object["value"]->integer() > kHighest)
     object["value"].forbidden(
         format("maximum allowed value of a user defined priority is {}", kHighest));
@@ -853,8 +866,7 @@ void checkUrl(const At& url) {
   std::string_view host = rest.substr(0, end);
   if (host.empty()) url.invalidText(host, format("host must be specified; {}", kForm));
   if (host.find('@') != std::string_view::npos)
-    url.invalidText(host.substr(0, host.find('@')),
-                    "user information is not permitted in the URL");
+    url.invalidText(host.substr(0, host.find('@')), "user information is not permitted in the URL");
 }
 
 void checkWebhookRule(const At& rule) {

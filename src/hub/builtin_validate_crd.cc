@@ -49,8 +49,7 @@ void checkColumns(const At& columns) {
 // Types that the server knows, and what belongs to each.
 void checkSchemaTypes(const At& schema) {
   At type = schema["type"];
-  if (!type.isEmpty())
-    type.oneOf({"array", "boolean", "integer", "number", "object", "string"});
+  if (!type.isEmpty()) type.oneOf({"array", "boolean", "integer", "number", "object", "string"});
   At items = schema["items"];
   if (type.text() == "array" && !items.isThere()) items.required("must be specified");
   if (items->isObject()) checkSchemaTypes(items);

@@ -25,13 +25,14 @@ void checkHttpGet(const At& get) {
   get["scheme"].oneOf({"HTTP", "HTTPS"});
   for (const At& header : get["httpHeaders"].items()) {
     const std::string& name = header["name"].text();
-    bool good = !name.empty() && name.find_first_not_of("-ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmn"
-                                                        "opqrstuvwxyz0123456789") ==
-                                     std::string::npos;
+    bool good = !name.empty() && name.find_first_not_of(
+                                     "-ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmn"
+                                     "opqrstuvwxyz0123456789") == std::string::npos;
     if (!good)
       get["httpHeaders"].invalidText(
-          name, "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. "
-                "'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')");
+          name,
+          "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. "
+          "'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')");
   }
 }
 
@@ -87,10 +88,15 @@ void checkProbes(const At& container) {
 
 // --- environment
 
-const std::vector<std::string_view> kEnvironmentFields = {
-    "metadata.name",           "metadata.namespace", "metadata.uid",   "spec.nodeName",
-    "spec.serviceAccountName", "status.hostIP",      "status.hostIPs", "status.podIP",
-    "status.podIPs"};
+const std::vector<std::string_view> kEnvironmentFields = {"metadata.name",
+                                                          "metadata.namespace",
+                                                          "metadata.uid",
+                                                          "spec.nodeName",
+                                                          "spec.serviceAccountName",
+                                                          "status.hostIP",
+                                                          "status.hostIPs",
+                                                          "status.podIP",
+                                                          "status.podIPs"};
 const std::vector<std::string_view> kVolumeFields = {"metadata.annotations", "metadata.labels",
                                                      "metadata.name", "metadata.namespace",
                                                      "metadata.uid"};
@@ -177,12 +183,26 @@ bool isOvercommitAllowed(std::string_view name) { return isNative(name) && !isHu
 
 // Shared with quotas.
 bool isStandardResource(std::string_view name) {
-  static const std::set<std::string_view> kNames = {
-      "cpu", "memory", "ephemeral-storage", "requests.cpu", "requests.memory",
-      "requests.ephemeral-storage", "limits.cpu", "limits.memory", "limits.ephemeral-storage",
-      "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps",
-      "persistentvolumeclaims", "storage", "requests.storage", "services.nodeports",
-      "services.loadbalancers"};
+  static const std::set<std::string_view> kNames = {"cpu",
+                                                    "memory",
+                                                    "ephemeral-storage",
+                                                    "requests.cpu",
+                                                    "requests.memory",
+                                                    "requests.ephemeral-storage",
+                                                    "limits.cpu",
+                                                    "limits.memory",
+                                                    "limits.ephemeral-storage",
+                                                    "pods",
+                                                    "resourcequotas",
+                                                    "services",
+                                                    "replicationcontrollers",
+                                                    "secrets",
+                                                    "configmaps",
+                                                    "persistentvolumeclaims",
+                                                    "storage",
+                                                    "requests.storage",
+                                                    "services.nodeports",
+                                                    "services.loadbalancers"};
   return kNames.contains(name) || isHugePages(name) || name.starts_with("requests.hugepages-");
 }
 
@@ -229,8 +249,8 @@ void checkResources(const At& resources) {
       requests.invalidText(wanted->text(),
                            format("must be equal to {} limit of {}", name, limit->text()));
     } else if (wanted && limit && *wanted > *limit) {
-      requests.invalidText(
-          wanted->text(), format("must be less than or equal to {} limit of {}", name, limit->text()));
+      requests.invalidText(wanted->text(), format("must be less than or equal to {} limit of {}",
+                                                  name, limit->text()));
     }
   }
   if (huge && !basic) resources.forbidden("HugePages require cpu or memory");
@@ -261,8 +281,8 @@ void checkPorts(const At& container, Pod& pod) {
     host.port();
     if (pod.host_network && *host != *port["containerPort"])
       host.invalid("must match `containerPort` when `hostNetwork` is true");
-    std::string key = format("{}/{}/{}", port["protocol"].text(), port["hostIP"].text(),
-                             host->integer());
+    std::string key =
+        format("{}/{}/{}", port["protocol"].text(), port["hostIP"].text(), host->integer());
     if (!pod.host_ports.insert(key).second) host.duplicateShown(json::write(key));
   }
 }
@@ -288,10 +308,9 @@ void checkMounts(const At& container, const Pod& pod) {
     At name = device["name"];
     name.given();
     if (device["devicePath"].given())
-      device["devicePath"].all(
-          device["devicePath"].text().find("..") == std::string::npos
-              ? Problems{}
-              : Problems{"can not contain backsteps ('..')"});
+      device["devicePath"].all(device["devicePath"].text().find("..") == std::string::npos
+                                   ? Problems{}
+                                   : Problems{"can not contain backsteps ('..')"});
     auto found = pod.volumes.find(name.text());
     if (name.isEmpty()) continue;
     if (found == pod.volumes.end())
@@ -354,10 +373,10 @@ void checkContainer(const At& container, Pod& pod) {
 void checkInitContainer(const At& container, Pod& pod) {
   checkContainer(container, pod);
   if (container["restartPolicy"].text() == "Always") return checkProbes(container);
-  for (std::string_view member :
-       {"lifecycle", "livenessProbe", "readinessProbe", "startupProbe"})
+  for (std::string_view member : {"lifecycle", "livenessProbe", "readinessProbe", "startupProbe"})
     if (container[member].isThere())
-      container[member].forbidden("may not be set for init containers without restartPolicy=Always");
+      container[member].forbidden(
+          "may not be set for init containers without restartPolicy=Always");
 }
 
 // --- volumes
@@ -370,8 +389,7 @@ void checkMode(const At& mode) {
 void checkNonLocalPath(const At& path) {
   auto problems = relativePathProblems(path.text());
   path.all(problems);
-  if (problems.empty() && path.text().starts_with(".."))
-    path.invalid("must not start with '..'");
+  if (problems.empty() && path.text().starts_with("..")) path.invalid("must not start with '..'");
 }
 
 void checkKeysToPaths(const At& source) {
@@ -564,8 +582,7 @@ void checkTolerations(const At& tolerations) {
     if (op.text() == "Equal" || op.isEmpty()) {
       for (const std::string& problem : labelValueProblems(value)) op.invalidText(value, problem);
     } else if (op.text() == "Exists") {
-      if (!value.empty())
-        op.invalidText(value, "value must be empty when `operator` is 'Exists'");
+      if (!value.empty()) op.invalidText(value, "value must be empty when `operator` is 'Exists'");
     } else {
       op.unsupported({"Equal", "Exists"});
     }
@@ -577,8 +594,7 @@ void checkNodeRequirement(const At& one) {
   const std::string& op = one["operator"].text();
   At values = one["values"];
   if (op == "In" || op == "NotIn") {
-    if (values.isEmpty())
-      values.required("must be specified when `operator` is 'In' or 'NotIn'");
+    if (values.isEmpty()) values.required("must be specified when `operator` is 'In' or 'NotIn'");
   } else if (op == "Exists" || op == "DoesNotExist") {
     if (!values.isEmpty())
       values.forbidden("may not be specified when `operator` is 'Exists' or 'DoesNotExist'");
@@ -604,7 +620,8 @@ void checkPodAffinityTerm(const At& term) {
 }
 
 void checkWeight(const At& weight) {
-  if (weight->integer() < 1 || weight->integer() > 100) weight.invalid("must be in the range 1-100");
+  if (weight->integer() < 1 || weight->integer() > 100)
+    weight.invalid("must be in the range 1-100");
 }
 
 void checkAffinity(const At& affinity) {
@@ -648,8 +665,8 @@ void checkSpread(const At& constraints) {
     // The first of two is the one that is told.
     for (std::size_t j = i + 1; j < all.size(); ++j)
       if (same(one, all[j])) {
-        one["{topologyKey, whenUnsatisfiable}"].duplicateShown(json::write(
-            format("{{{}, {}}}", one["topologyKey"].text(), unsatisfiable.text())));
+        one["{topologyKey, whenUnsatisfiable}"].duplicateShown(
+            json::write(format("{{{}, {}}}", one["topologyKey"].text(), unsatisfiable.text())));
         break;
       }
     if (At domains = one["minDomains"]; domains.isThere()) {

@@ -147,9 +147,9 @@ void checkStatefulSet(const At& object, const Value& old) {
   checkAlwaysRestarted(spec, "StatefulSet");
   if (old.isNull()) return;
   Value now = *spec, before = old["spec"];
-  for (std::string_view name : {"replicas", "ordinals", "template", "updateStrategy",
-                                "revisionHistoryLimit", "persistentVolumeClaimRetentionPolicy",
-                                "minReadySeconds"}) {
+  for (std::string_view name :
+       {"replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit",
+        "persistentVolumeClaimRetentionPolicy", "minReadySeconds"}) {
     now.makeObject().erase(name);
     before.makeObject().erase(name);
   }
@@ -256,7 +256,8 @@ void checkJobSpec(const At& spec) {
   if (indexed && !spec["completions"].isThere())
     spec["completions"].required("when completion mode is Indexed");
   for (std::string_view number : {"backoffLimitPerIndex", "maxFailedIndexes"})
-    if (spec[number].isThere() && !indexed) spec[number].invalid("requires indexed completion mode");
+    if (spec[number].isThere() && !indexed)
+      spec[number].invalid("requires indexed completion mode");
   if (!spec["backoffLimitPerIndex"].isThere() && spec["maxFailedIndexes"].isThere() && indexed)
     spec["backoffLimitPerIndex"].required("when maxFailedIndexes is specified");
   At managed = spec["managedBy"];
@@ -294,8 +295,9 @@ void checkJob(const At& object, const Value& old) {
     name.invalid("must be no more than 63 characters");
   if (old.isNull()) return;
   const Value& before = old["spec"];
-  bool elastic = spec["completionMode"].text() == "Indexed" && before["completions"] ==
-                 before["parallelism"] && *spec["completions"] == *spec["parallelism"];
+  bool elastic = spec["completionMode"].text() == "Indexed" &&
+                 before["completions"] == before["parallelism"] &&
+                 *spec["completions"] == *spec["parallelism"];
   if (!elastic) spec["completions"].immutable(before["completions"]);
   for (std::string_view name :
        {"selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy"})
@@ -369,7 +371,8 @@ std::string cronRangeProblem(std::string_view text, const CronField& field) {
     return format("beginning of range ({}) below minimum ({}): {}", low, field.low, text);
   if (high > field.high)
     return format("end of range ({}) above maximum ({}): {}", high, field.high, text);
-  if (low > high) return format("beginning of range ({}) beyond end of range ({}): {}", low, high, text);
+  if (low > high)
+    return format("beginning of range ({}) beyond end of range ({}): {}", low, high, text);
   if (step == 0) return format("step of range should be a positive number: {}", text);
   return {};
 }
@@ -403,10 +406,9 @@ bool isZoneName(std::string_view zone) {
   if (zone == "UTC" || zone == "GMT" || zone == "EST" || zone == "MST" || zone == "HST" ||
       zone == "CET" || zone == "EET" || zone == "MET" || zone == "WET")
     return true;
-  constexpr std::string_view kAreas[] = {"Africa",  "America", "Antarctica", "Arctic", "Asia",
-                                         "Atlantic", "Australia", "Etc",     "Europe", "Indian",
-                                         "Pacific",  "US",        "Canada",  "Brazil", "Chile",
-                                         "Mexico"};
+  constexpr std::string_view kAreas[] = {
+      "Africa", "America", "Antarctica", "Arctic", "Asia",   "Atlantic", "Australia", "Etc",
+      "Europe", "Indian",  "Pacific",    "US",     "Canada", "Brazil",   "Chile",     "Mexico"};
   auto [area, rest] = cut(zone, "/");
   return !rest.empty() && std::ranges::find(kAreas, area) != std::end(kAreas);
 }
@@ -441,7 +443,8 @@ void checkCronJob(const At& object, const Value& old) {
   At job = spec["jobTemplate"]["spec"];
   checkJobSpec(job);
   if (job["selector"].isThere())
-    job["selector"].invalidShown(selectorJson(*job["selector"]), "`selector` will be auto-generated");
+    job["selector"].invalidShown(selectorJson(*job["selector"]),
+                                 "`selector` will be auto-generated");
   if (job["manualSelector"]->boolean()) job["manualSelector"].unsupported({"nil", "false"});
   // Its jobs have its name and eleven characters more.
   if (At name = object["metadata"]["name"]; old.isNull() && name.text().size() > 52)
@@ -498,8 +501,7 @@ void checkScaling(const At& rules) {
   if (window->integer() < 0) window.invalid("must be greater than or equal to zero");
   if (window->integer() > 3600) window.invalid("must be less than or equal to 3600");
   rules["selectPolicy"].oneOf({"Disabled", "Max", "Min"});
-  if (rules["policies"].isEmpty())
-    rules["policies"].required("must specify at least one Policy");
+  if (rules["policies"].isEmpty()) rules["policies"].required("must specify at least one Policy");
   for (const At& policy : rules["policies"].items()) {
     policy["type"].oneOf({"Percent", "Pods"});
     for (std::string_view number : {"value", "periodSeconds"})
@@ -530,8 +532,8 @@ void checkAutoscaler(const At& object, const Value&) {
   bool may_be_none = false;
   for (const At& metric : metrics.items()) {
     checkMetric(metric);
-    may_be_none = may_be_none || metric["type"].text() == "Object" ||
-                  metric["type"].text() == "External";
+    may_be_none =
+        may_be_none || metric["type"].text() == "Object" || metric["type"].text() == "External";
   }
   if (least.isThere() && least->integer() == 0 && !may_be_none)
     metrics.forbidden(
