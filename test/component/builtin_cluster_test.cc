@@ -1,12 +1,11 @@
 // What the hub knows of the built-in kinds, against a real kube-apiserver: the same names in
 // discovery, the same columns and cells in tables, and the same answers to every row of the tables
 // in test/hub/builtin.
-#include "component/cluster_fixture.h"
-#include "hub/testing/builtin_table.h"
-
 #include <set>
 
 #include "base/strings.h"
+#include "component/cluster_fixture.h"
+#include "hub/testing/builtin_table.h"
 
 namespace cadre::hub {
 namespace {
@@ -24,22 +23,23 @@ class BuiltInClusterTest : public ClusterTest {
                                               {"kind", "Namespace"},
                                               {"metadata", json::Object{{"name", kRows}}}});
     // Pods are not taken without one.
-    makeUnlessThere(findBuiltIn("", "v1", "ServiceAccount")->resource(),
-                    json::Object{{"apiVersion", "v1"},
-                                 {"kind", "ServiceAccount"},
-                                 {"metadata", json::Object{{"name", "default"}, {"namespace", kRows}}},
-                                 {"automountServiceAccountToken", false}});
+    makeUnlessThere(
+        findBuiltIn("", "v1", "ServiceAccount")->resource(),
+        json::Object{{"apiVersion", "v1"},
+                     {"kind", "ServiceAccount"},
+                     {"metadata", json::Object{{"name", "default"}, {"namespace", kRows}}},
+                     {"automountServiceAccountToken", false}});
   }
 
   void makeUnlessThere(const kube::Resource& resource, const json::Value& object) {
-    auto made = run([&](auto done) { return client->create(resource, object, {}, std::move(done)); });
+    auto made =
+        run([&](auto done) { return client->create(resource, object, {}, std::move(done)); });
     if (!made && made.error().code != Code::AlreadyExists) ADD_FAILURE() << made.error().text();
   }
 
   json::Value ask(const std::string& path, const std::string& accept = "application/json") {
-    return must([&](auto done) {
-      return client->request("GET", path, "", "", std::move(done), accept);
-    });
+    return must(
+        [&](auto done) { return client->request("GET", path, "", "", std::move(done), accept); });
   }
 
   Result<json::Value> create(const BuiltInCase& c, const kube::WriteOptions& options) {

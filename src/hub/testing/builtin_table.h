@@ -31,8 +31,8 @@ struct BuiltInCase {
 };
 
 inline const std::vector<std::string>& builtInTables() {
-  static const std::vector<std::string> kFiles = {"batch", "config",  "deployment", "network",
-                                                  "pod",   "rules",   "service",    "workloads"};
+  static const std::vector<std::string> kFiles = {"batch", "config", "deployment", "network",
+                                                  "pod",   "rules",  "service",    "workloads"};
   return kFiles;
 }
 
@@ -104,8 +104,8 @@ inline bool isExpected(const std::string& text, const std::string& expected) {
 inline std::string unexpected(std::vector<std::string> found, std::vector<std::string> expected) {
   std::string out;
   for (const std::string& text : found) {
-    auto match = std::ranges::find_if(expected,
-                                      [&](const auto& one) { return isExpected(text, one); });
+    auto match =
+        std::ranges::find_if(expected, [&](const auto& one) { return isExpected(text, one); });
     if (match != expected.end())
       expected.erase(match);
     else
