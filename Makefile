@@ -1,5 +1,5 @@
 # The tasks of this project; `make` alone lists them. The work is done by the programs in tools/.
-.PHONY: help build test check format generate manifests run deploy undeploy bench soak clean
+.PHONY: help build test check format generate manifests run deploy undeploy bench sim soak clean
 MAKEFLAGS += --no-print-directory
 
 help:  ## this list
@@ -41,6 +41,9 @@ undeploy:  ## remove it again, with all objects of its kinds
 bench:  ## the benchmarks, each as a ratio against its peer and its limit
 	@tools/install build
 	@bench/run
+
+sim: build  ## the simulator: SEEDS of them, from SEED on
+	@build/dev/tests/sim_test
 
 soak:  ## the long ones: sanitizers, fuzzers (SOAK_SECONDS each), slow checks, a fresh machine
 	@tools/install build cluster check fresh

@@ -124,6 +124,26 @@ TEST(Simulation, AllComesToRestAsIfNothingHadGoneWrong) {
               static_cast<unsigned long long>(writes));
 }
 
+// A test of the simulator itself: of an operator that sometimes does not look, it says so.
+TEST(Simulation, FindsABugThatWasPutIn) {
+  System system = kaosSystem();
+  auto serve = std::move(system.serve);
+  system.serve = [&serve](Scheduler& scheduler, engine::EngineOptions& options) {
+    serve(scheduler, options);
+    for (engine::Served& kind : options.kinds)
+      kind.plan = [plan = std::move(kind.plan), runs = 0](const json::Value& object,
+                                                          engine::World& world) mutable {
+        engine::Plan made = plan(object, world);
+        if (++runs % 5 == 0) made.hold = true;
+        return made;
+      };
+  };
+  bool found = false;
+  for (std::uint64_t seed = 1; seed <= 50 && !found; ++seed)
+    found = !Simulation(system, seed).run().empty();
+  EXPECT_TRUE(found);
+}
+
 TEST(Simulation, TheSameSeedIsTheSameRun) {
   System system = kaosSystem();
   Simulation one(system, 5), two(system, 5);
