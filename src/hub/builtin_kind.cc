@@ -111,10 +111,6 @@ class DefinitionKind final : public BuiltInKind {
     BuiltInKind::prepareForUpdate(object, old);
     object = defaulted(std::move(object), old);
   }
-  std::vector<kube::FieldError> validate(const json::Value& object, const json::Value& old,
-                                         bool) const override {
-    return validateCrd(object, old);
-  }
 };
 
 }  // namespace

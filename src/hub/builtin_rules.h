@@ -119,7 +119,5 @@ ObjectCheck checkConfigMap, checkSecret, checkNamespace, checkNode, checkService
     checkIngressClass, checkNetworkPolicy, checkEndpointSlice, checkRole, checkClusterRole,
     checkBinding, checkClusterBinding, checkStorageClass, checkPriorityClass, checkRuntimeClass,
     checkLease, checkWebhooks, checkNewEvent;
-// builtin_validate_crd.cc
-ObjectCheck checkCustomResourceDefinition;
 
 }  // namespace cadre::hub

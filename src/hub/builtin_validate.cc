@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "base/strings.h"
 #include "hub/builtin_rules.h"
+#include "hub/definition.h"
 #include "json/write.h"
 
 namespace cadre::hub {
@@ -65,7 +66,6 @@ constexpr KindRules kRules[] = {
     {"coordination.k8s.io", "Lease", checkLease},
     {kAdmission, "MutatingWebhookConfiguration", checkWebhooks},
     {kAdmission, "ValidatingWebhookConfiguration", checkWebhooks},
-    {"apiextensions.k8s.io", "CustomResourceDefinition", checkCustomResourceDefinition},
 };
 
 const KindRules& rulesOf(const BuiltIn& kind) {
@@ -176,6 +176,8 @@ void checkMetadataUpdate(const At& meta, const Value& old) {
 
 std::vector<kube::FieldError> validateBuiltIn(const BuiltIn& kind, const Value& object,
                                               const Value* old) {
+  if (kind.kind == "CustomResourceDefinition")
+    return validateCrd(object, old ? *old : json::Value());
   Findings findings;
   At whole(object, "", findings);
   static const Value kNothing;

@@ -5,6 +5,7 @@
 
 #include "base/format.h"
 #include "base/strings.h"
+#include "hub/builtin.h"
 #include "hub/json_path.h"
 #include "json/write.h"
 #include "kube/object_meta.h"
@@ -29,27 +30,6 @@ std::vector<std::string> textsOf(const json::Value& list) {
 
 std::string withoutDot(std::string_view path) {
   return std::string(path.starts_with('.') ? path.substr(1) : path);
-}
-
-// As kubectl shows how long ago something was.
-std::string ageText(Duration age) {
-  using std::chrono::duration_cast;
-  auto seconds = duration_cast<std::chrono::seconds>(age).count();
-  if (seconds < -1) return "<invalid>";
-  if (seconds < 0) return "0s";
-  auto two = [](std::int64_t large, char unit, std::int64_t small, char part) {
-    return small == 0 ? format("{}{}", large, unit) : format("{}{}{}{}", large, unit, small, part);
-  };
-  const std::int64_t minutes = seconds / 60, hours = minutes / 60, days = hours / 24;
-  if (seconds < 120) return format("{}s", seconds);
-  if (minutes < 10) return two(minutes, 'm', seconds % 60, 's');
-  if (minutes < 180) return format("{}m", minutes);
-  if (hours < 8) return two(hours, 'h', minutes % 60, 'm');
-  if (hours < 48) return format("{}h", hours);
-  if (hours < 192) return two(days, 'd', hours % 24, 'h');
-  if (days < 730) return format("{}d", days);
-  if (days < 8 * 365) return two(days / 365, 'y', days % 365, 'd');
-  return format("{}y", days / 365);
 }
 
 bool hasRules(const json::Value& schema) {
