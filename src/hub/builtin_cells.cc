@@ -148,12 +148,12 @@ std::string ageText(Duration age) {
   };
   auto minutes = seconds / 60, hours = minutes / 60, days = hours / 24;
   if (minutes < 10) return two(minutes, 'm', seconds % 60, 's');
-  if (minutes < 3 * 60) return format("{}m", minutes);
+  if (minutes < 180) return format("{}m", minutes);
   if (hours < 8) return two(hours, 'h', minutes % 60, 'm');
   if (hours < 48) return format("{}h", hours);
   if (days < 8) return two(days, 'd', hours % 24, 'h');
-  if (days < 2 * 365) return format("{}d", days);
-  if (days < 8 * 365) return two(days / 365, 'y', days % 365, 'd');
+  if (days < 730) return format("{}d", days);
+  if (days < 2920) return two(days / 365, 'y', days % 365, 'd');
   return format("{}y", days / 365);
 }
 

@@ -82,6 +82,7 @@ class BuiltInKind : public Kind {
 
   std::vector<Column> columns() const override {
     std::vector<Column> columns;
+    columns.reserve(row_.columns.size());
     for (const hub::Column& column : row_.columns)
       columns.push_back({.name = std::string(column.name),
                          .type = std::string(column.type),

@@ -98,6 +98,7 @@ At At::key(std::string_view key) const {
 }
 std::vector<At> At::items() const {
   std::vector<At> out;
+  out.reserve(value_->array().size());
   for (std::size_t i = 0; i < value_->array().size(); ++i) out.push_back(item(i));
   return out;
 }

@@ -345,7 +345,7 @@ void findUnknown(Type type, const Value& value, const std::string& path,
   }
   if (type.form() != Form::Struct && type.form() != Form::Map) return;
   for (const auto& [name, member] : value.object()) {
-    std::string inner = path.empty() ? name : path + "." + name;
+    std::string inner = path.empty() ? name : format("{}.{}", path, name);
     if (type.form() == Form::Map) {
       findUnknown(type.element(), member, inner, out);
     } else if (auto field = type.field(name)) {
@@ -489,6 +489,7 @@ std::vector<std::string> unknownFields(const BuiltIn& kind, const Value& object)
 Error strictError(const BuiltIn& kind, const std::vector<std::string>& unknown,
                   const std::vector<std::string>& duplicate) {
   std::vector<std::string> all;
+  all.reserve(duplicate.size() + unknown.size());
   for (const std::string& path : duplicate) all.push_back(format("duplicate field \"{}\"", path));
   for (const std::string& path : unknown) all.push_back(format("unknown field \"{}\"", path));
   return badRequest(kind, "strict decoding error: " + join(all, ", "));

@@ -47,7 +47,7 @@ void collectRules(const json::Value& schema, const std::string& path,
     out.push_back(format("{}: the rule `{}` is not evaluated", path.empty() ? "the object" : path,
                          shorten(rule["rule"].string(), 200)));
   for (const auto& [name, inner] : schema["properties"].object())
-    collectRules(inner, path.empty() ? name : path + "." + name, out);
+    collectRules(inner, path.empty() ? name : format("{}.{}", path, name), out);
   if (schema["items"].isObject()) collectRules(schema["items"], path + "[]", out);
   if (schema["additionalProperties"].isObject())
     collectRules(schema["additionalProperties"], path + "{}", out);

@@ -524,7 +524,7 @@ void Hub::watch(const CallRef& call) {
   wanted.bookmarks = call->asked.flag("allowWatchBookmarks");
   auto seconds = parseInt(call->option("timeoutSeconds")).value_or(0);
   wanted.timeout = seconds > 0
-                       ? Duration(std::chrono::seconds(std::min<std::int64_t>(seconds, 24 * 3600)))
+                       ? Duration(std::chrono::seconds(std::min<std::int64_t>(seconds, 86'400)))
                        : random_.jitter(kWatchTimeout, 1);
   if (*from > 0 && !send_initial) {
     auto changes = objects_.since(call->kind->storage, *from);

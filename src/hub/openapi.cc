@@ -172,7 +172,7 @@ json::Value openApi(const Kinds::Group& group, const Kinds::Version& version) {
     } else {
       // "com.example.v1.Widget"
       for (std::string_view part : split(group.name, '.'))
-        name = std::string(part) + (name.empty() ? "" : ".") + name;
+        name = name.empty() ? std::string(part) : format("{}.{}", part, name);
       name += format(".{}.{}", version.name, kind->resource.kind);
       if (kind->schema()) schema = *kind->schema();
       schema.make("type") = "object";

@@ -256,8 +256,9 @@ class Ownership {
       if (!entry.applied()) updaters.push_back(identity);
     std::size_t left = updaters.size();
     if (left <= kMaxUpdaters) return;
-    std::ranges::stable_sort(updaters, {},
-                             [&](const std::string& one) { return entries_[one].seconds(); });
+    std::ranges::sort(updaters, {}, [&](const std::string& one) {
+      return std::pair(entries_[one].seconds(), one);
+    });
     std::map<std::string, std::string> first_of_version;
     for (const std::string& identity : updaters) {
       if (left <= kMaxUpdaters) break;

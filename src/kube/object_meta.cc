@@ -521,6 +521,7 @@ std::vector<std::string> pruneMetadata(json::Value& metadata) {
 const std::vector<std::string_view>& metadataFields() {
   static const std::vector<std::string_view> kNames = [] {
     std::vector<std::string_view> names;
+    names.reserve(std::size(kMetadata));
     for (const Field& field : kMetadata) names.push_back(field.name);
     return names;
   }();

@@ -78,6 +78,7 @@ class Items {
     }
     if (!out.empty()) return Step{Step::By::Key, std::move(out)};
     std::vector<std::string> names;
+    names.reserve(keys_.size());
     for (const Shape::Key& key : keys_) names.push_back(format("\"{}\"", key.name));
     return refuse(
         format("associative list with keys has an element that omits all key fields [{}] (and "

@@ -817,6 +817,7 @@ std::vector<std::string> prune(const Schema& schema, json::Value& value) {
   Validation out;
   Validator(out).prune(value, &schema);
   std::vector<std::string> paths;
+  paths.reserve(out.unknown.size());
   for (FieldError& error : out.unknown) paths.push_back(std::move(error.path));
   return paths;
 }
