@@ -23,6 +23,7 @@ constexpr std::string_view kJson = "application/json", kYaml = "application/yaml
 constexpr std::string_view kAggregated =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 constexpr Duration kTooFresh = 3s;
+constexpr std::string_view kNeeded[] = {"default", "kube-system", "kube-public"};
 constexpr Duration kWatchTimeout = 30min;
 const kube::Resource kListOptions{
     .group = "meta.k8s.io", .version = "v1", .plural = "listoptions", .kind = "ListOptions"};
@@ -694,6 +695,15 @@ void Hub::patch(const CallRef& call) {
 void Hub::write(const CallRef& call, Outcome<Draft> draft) {
   if (!draft) return refuse(call, draft.failure());
   call->warnings.insert(call->warnings.end(), draft->warnings.begin(), draft->warnings.end());
+  if (draft->kind->resource.group == "rbac.authorization.k8s.io") {
+    json::Value before = draft->before ? draft->before->value() : json::Value();
+    if (auto failure = escalation(rbac(), call->user,
+                                  {.resource = draft->kind->resource,
+                                   .object = draft->object,
+                                   .before = before,
+                                   .asked_name = call->asked.name}))
+      return refuse(call, *failure);
+  }
   auto more = definitions_.warnings(*draft);
   call->warnings.insert(call->warnings.end(), more.begin(), more.end());
   limits_.complete(*draft);
@@ -774,6 +784,10 @@ void Hub::remove(const CallRef& call) {
   if (!deleting) return refuse(call, deleting.failure());
   auto there = registry_.get(*call->kind, call->key());
   if (!there) return refuse(call, notFound(call->kind->resource, call->asked.name));
+  if (call->kind->storage == "namespaces" &&
+      std::ranges::find(kNeeded, call->asked.name) != std::end(kNeeded))
+    return refuse(call, forbidden(call->kind->resource, call->asked.name,
+                                  "this namespace may not be deleted"));
   Asking asking{.operation = "DELETE",
                 .kind = call->kind,
                 .key = call->key(),
