@@ -8,7 +8,7 @@ import tempfile
 import textwrap
 import unittest
 
-from hubs import PATIENCE, HubTest, tool, wait_until
+from hubs import PATIENCE, ROOT, HubTest, tool, wait_until
 
 DEPLOYMENT = """
 apiVersion: apps/v1
@@ -165,6 +165,35 @@ class HelmTest(HubTest):
                 self.assertEqual(len(json.loads(run("history", "r", "-o", "json"))), 3)
                 run("uninstall", "r")
                 self.assertNotIn("r-colors", self.kubectl(hub, "get", "cm", "-o", "name"))
+
+
+class OthersTest(HubTest):
+    def test_the_official_python_client(self):
+        hub = self.hub("--fast")
+        python = self.run_on(hub, ROOT / "tools/python-env", ROOT / "test/hub/requirements.txt").strip()
+        self.assertIn("all of it", self.run_on(hub, python, ROOT / "test/hub/client.py", hub.kubeconfig))
+
+    def test_kube_controller_manager(self):
+        """Its election, informers and two of its controllers, beside the hub's own."""
+        hub = self.hub("--fast")
+        with tempfile.NamedTemporaryFile("w+") as log:
+            manager = subprocess.Popen(
+                [tool("which", "kube-controller-manager"), "--kubeconfig", hub.kubeconfig, "--secure-port=0",
+                 "--kube-api-content-type=application/json", "--leader-elect=true",
+                 "--controllers=namespace-controller,garbage-collector-controller"], stdout=log, stderr=subprocess.STDOUT)
+            self.addCleanup(lambda: manager.poll() is None and manager.kill())
+
+            def said():
+                return pathlib.Path(log.name).read_text()
+            self.assertTrue(wait_until(lambda: "all resource monitors have synced" in said(), PATIENCE), said()[-4000:])
+            self.kubectl(hub, "create", "namespace", "shop")
+            self.kubectl(hub, "create", "configmap", "a", "-n", "shop")
+            self.kubectl(hub, "delete", "namespace", "shop", "--timeout=60s")
+            self.assertIn("kube-controller-manager", self.kubectl(hub, "get", "leases", "-n", "kube-system"))
+            manager.terminate()
+            manager.wait(PATIENCE)
+            errors = [line for line in said().splitlines() if line.startswith("E")]
+            self.assertEqual(errors, [])
 
 
 if __name__ == "__main__":
