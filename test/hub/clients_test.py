@@ -4,11 +4,16 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 import textwrap
 import unittest
 
 from hubs import PATIENCE, ROOT, HubTest, tool, wait_until
+
+sys.path.insert(0, str(ROOT / "tools/cluster.d"))
+
+from build import go_program  # noqa: E402
 
 DEPLOYMENT = """
 apiVersion: apps/v1
@@ -172,6 +177,15 @@ class OthersTest(HubTest):
         hub = self.hub("--fast")
         python = self.run_on(hub, ROOT / "tools/python-env", ROOT / "test/hub/requirements.txt").strip()
         self.assertIn("all of it", self.run_on(hub, python, ROOT / "test/hub/client.py", hub.kubeconfig))
+
+    def test_client_go(self):
+        """Informers and leader election, as every controller in Go has them."""
+        hub = self.hub("--fast")
+        with tempfile.TemporaryDirectory() as folder:
+            env = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", "GOFLAGS": "-trimpath -buildvcs=false -mod=readonly"}
+            subprocess.run([go_program(), "build", "-o", f"{folder}/informers", "."], check=True,
+                           cwd=ROOT / "test/hub/informers", env={**os.environ, **env})
+            self.assertIn("all of it", self.run_on(hub, f"{folder}/informers", hub.kubeconfig))
 
     def test_kube_controller_manager(self):
         """Its election, informers and two of its controllers, beside the hub's own."""
