@@ -187,6 +187,17 @@ std::optional<Failure> Hub::authorize(Call& call) {
 // ---- Answers
 
 void Hub::answer(const CallRef& call, int code, std::string type, std::string text) {
+  const Asked& asked = call->asked;
+  // Of what there is: names that clients make up are not counted apart.
+  if (call->kind)
+    metrics_
+        .counter("apiserver_request_total", "Requests that were answered.",
+                 {{"verb", std::string(verbName(asked.verb))},
+                  {"group", asked.group},
+                  {"version", asked.version},
+                  {"resource", asked.plural},
+                  {"code", format("{}", code)}})
+        .add();
   objects_.whenKept(
       [call, code, type = std::move(type), text = std::move(text)](Result<> kept) mutable {
         net::Headers headers{{"cache-control", "no-cache, private"}};
@@ -290,6 +301,7 @@ void Hub::servePath(const CallRef& call) {
                                {"goVersion", "none"},
                                {"compiler", "g++"},
                                {"platform", "linux/amd64"}});
+  if (alone && first == "metrics") return serveMetrics(call);
   if (first == "openapi" && path.size() > 1 && path[1] == "v3") return serveOpenApi(call);
   if (first == "api" || first == "apis") {
     std::string accept = lower(call->request->headers.get("accept"));
@@ -317,6 +329,21 @@ void Hub::servePath(const CallRef& call) {
     }
   }
   answer(call, 404, "text/plain; charset=utf-8", "404 page not found\n");
+}
+
+// Under the names that dashboards of API servers know.
+void Hub::serveMetrics(const CallRef& call) {
+  metrics_.gauge("apiserver_longrunning_requests", "Watches that are open.", {{"verb", "WATCH"}})
+      .set(static_cast<double>(watches_.count()));
+  for (const Kinds::Group& group : kinds_.groups())
+    for (const Kinds::Version& version : group.versions)
+      for (const auto& [plural, kind] : version.kinds)
+        if (kind->stored_version == version.name)
+          metrics_
+              .gauge("apiserver_storage_objects", "Objects that are stored.",
+                     {{"resource", group.name.empty() ? plural : plural + "." + group.name}})
+              .set(static_cast<double>(objects_.all(kind->storage).size()));
+  answer(call, 200, "text/plain; version=0.0.4; charset=utf-8", metrics_.text());
 }
 
 // Documents are large and asked for rarely: made when they are wanted.

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/log.h"
+#include "base/metrics.h"
 #include "base/random.h"
 #include "hub/admission.h"
 #include "hub/collector.h"
@@ -60,6 +61,7 @@ class Hub {
   void review(const CallRef& call);
   void requestToken(const CallRef& call);
   void serveOpenApi(const CallRef& call);
+  void serveMetrics(const CallRef& call);
   void get(const CallRef& call);
   void list(const CallRef& call);
   void watch(const CallRef& call);
@@ -91,6 +93,7 @@ class Hub {
   Random& random_;
   HubOptions options_;
   Logger& logger_;
+  Metrics metrics_;
   Kinds kinds_;
   Objects objects_;
   Registry registry_;

@@ -81,6 +81,8 @@ class KubectlTest(HubTest):
         self.assertIn("door", k("describe", "cm/colors", "-n", "shop"))
         self.assertIn("containerPort", k("explain", "pod.spec.containers.ports"))
         self.assertIn("deployments", k("api-resources", "--api-group=apps"))
+        self.assertIn('apiserver_storage_objects{resource="configmaps"} 1', k("get", "--raw", "/metrics"))
+        self.assertRegex(k("get", "--raw", "/metrics"), r'apiserver_request_total\{verb="create".*resource="configmaps".*code="201"\} 1')
         self.assertIn("yes", k("auth", "can-i", "create", "pods", "-n", "shop"))
         self.assertIn("NAME", k("get", "all,cm,secret,sa", "-n", "shop"))
         k("apply", "-n", "shop", "-f", "-", input=DEPLOYMENT)
