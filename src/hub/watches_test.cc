@@ -1,0 +1,124 @@
+#include "hub/watches.h"
+
+#include "base/format.h"
+#include "hub/builtin_kind.h"
+#include "json/parse.h"
+
+namespace cadre::hub {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// A client that takes what it is sent when the test says so.
+class SlowClient final : public net::ServerRequest {
+ public:
+  struct Seen {
+    std::vector<std::string> lines;
+    std::size_t backlog = 0;
+    bool ended = false;
+    Function<void()> gone;
+  };
+  explicit SlowClient(std::shared_ptr<Seen> seen) : seen_(std::move(seen)) {}
+
+  void respond(int, net::Headers, std::string) override {}
+  void begin(int, net::Headers) override {}
+  void write(std::string_view piece) override {
+    seen_->lines.emplace_back(piece);
+    seen_->backlog += piece.size();
+  }
+  std::size_t backlog() const override { return seen_->backlog; }
+  void end() override { seen_->ended = true; }
+  void onGone(Function<void()> gone) override { seen_->gone = std::move(gone); }
+  bool wantsWebSocket() const override { return false; }
+  void acceptWebSocket(std::string, Function<void(std::unique_ptr<net::WebSocket>)>) override {}
+
+ private:
+  std::shared_ptr<Seen> seen_;
+};
+
+struct Fixture {
+  FakeScheduler scheduler;
+  Watches watches{scheduler, {.count = 10, .backlog = 10'000, .bookmarks = 60s}};
+  KindRef kind;
+  std::int64_t revision = 1;
+
+  Fixture() {
+    for (const KindRef& one : servedBuiltIns())
+      if (one->storage == "configmaps") kind = one;
+  }
+  std::shared_ptr<SlowClient::Seen> open(Selection selection = {}, bool bookmarks = false) {
+    auto seen = std::make_shared<SlowClient::Seen>();
+    watches.open(
+        std::make_shared<SlowClient>(seen),
+        {.kind = kind, .selection = std::move(selection), .bookmarks = bookmarks, .timeout = 10min},
+        {}, revision, false);
+    return seen;
+  }
+  State state(std::string_view name, std::string_view label = "") {
+    Stored stored{
+        .key = {"ns", std::string(name)},
+        .revision = ++revision,
+        .text = format(R"({{"metadata":{{"name":"{}","namespace":"ns"}},"data":{{"x":"{}"}}}})",
+                       name, std::string(1000, 'x'))};
+    if (!label.empty()) stored.labels = {{"app", label}};
+    return std::make_shared<const Stored>(std::move(stored));
+  }
+  void tell(State before, State after) {
+    watches.told({.revision = ++revision,
+                  .resource = "configmaps",
+                  .before = std::move(before),
+                  .after = std::move(after)});
+  }
+};
+
+std::string typeOf(const std::string& line) { return (*json::parse(line))["type"].string(); }
+
+TEST(Watches, OneThatTakesNothingIsEndedWithWordsAndKeepsNobodyBack) {
+  Fixture f;
+  auto slow = f.open(), quick = f.open();
+  for (int i = 0; i < 50; ++i) {
+    f.tell(nullptr, f.state(format("c-{}", i)));
+    quick->backlog = 0;
+  }
+  EXPECT_TRUE(slow->ended);
+  EXPECT_LT(slow->lines.size(), 15u) << "nothing is kept for it";
+  EXPECT_THAT(slow->lines.back(), HasSubstr(R"("code":410)"));
+  EXPECT_EQ(quick->lines.size(), 50u);
+  EXPECT_FALSE(quick->ended);
+  EXPECT_EQ(f.watches.count(), 1u);
+}
+
+TEST(Watches, AreToldWhatItLooksLikeFromThere) {
+  Fixture f;
+  auto selector = *kube::LabelSelector::parse("app=paint");
+  auto seen = f.open({.ns = "", .labels = selector, .fields = {}});
+  State without = f.state("a"), with = f.state("a", "paint");
+  f.tell(nullptr, without);
+  f.tell(without, with);
+  f.tell(with, f.state("a", "paint"));
+  f.tell(with, without);
+  f.tell(without, nullptr);
+  std::vector<std::string> types;
+  for (const std::string& line : seen->lines) types.push_back(typeOf(line));
+  EXPECT_THAT(types, ElementsAre("ADDED", "MODIFIED", "DELETED"));
+}
+
+TEST(Watches, EndInTheirTimeAndWithTheirClientOrKind) {
+  Fixture f;
+  auto timed = f.open({}, true);
+  f.scheduler.advance(9min);
+  EXPECT_EQ(timed->lines.size(), 9u) << "a bookmark each minute";
+  EXPECT_EQ(typeOf(timed->lines[0]), "BOOKMARK");
+  f.scheduler.advance(1min);
+  EXPECT_TRUE(timed->ended);
+  auto gone = f.open(), closed = f.open();
+  gone->gone();
+  EXPECT_EQ(f.watches.count(), 1u);
+  f.watches.end("configmaps");
+  EXPECT_TRUE(closed->ended);
+  EXPECT_EQ(f.watches.count(), 0u);
+}
+
+}  // namespace
+}  // namespace cadre::hub
