@@ -150,6 +150,7 @@ class Compaction {
 };
 
 Result<int> runHub(const HubFlags& flags, const Surroundings& surroundings) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is like a disk that is full
   fs::path data = flags.data;
   std::error_code code;
   fs::create_directories(data, code);

@@ -1,0 +1,78 @@
+"""What a hub does about its data: it finds them again, refuses what is damaged or in use, and says what to do."""
+
+import json
+import resource
+import subprocess
+import unittest
+
+from hubs import CADRE, PATIENCE, HubTest, tool, wait_until
+
+
+class DataTest(HubTest):
+    def refused(self, data, **options):
+        done = subprocess.run([CADRE, "hub", "--data", data], text=True, capture_output=True, timeout=PATIENCE, **options)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
+        return done.stderr
+
+    def test_what_was_there_is_there_again(self):
+        hub = self.hub()
+        self.kubectl(hub, "create", "configmap", "colors", "--from-literal=wall=white")
+        self.kubectl(hub, "create", "serviceaccount", "robot")
+        token = self.kubectl(hub, "create", "token", "robot").strip()
+        version = self.kubectl(hub, "get", "cm", "colors", "-o", "jsonpath={.metadata.resourceVersion}")
+        self.assertEqual(hub.stop()[0], 0)
+        hub.start()
+        self.assertEqual(self.kubectl(hub, "get", "cm", "colors", "-o", "jsonpath={.metadata.resourceVersion}"), version)
+        config = json.loads(self.kubectl(hub, "config", "view", "--raw", "-o", "json"))
+        config["users"][0]["user"] = {"token": token}
+        hub.kubeconfig.write_text(json.dumps(config))
+        self.assertIn("system:serviceaccount:default:robot", self.kubectl(hub, "auth", "whoami"))
+
+    def test_one_process_at_a_time(self):
+        hub = self.hub()
+        self.assertIn(f"in use by process {hub.process.pid}", self.refused(hub.data))
+
+    def test_a_damaged_file_is_refused_and_kept(self):
+        hub = self.hub()
+        for i in range(20):
+            self.kubectl(hub, "create", "configmap", f"c-{i}", f"--from-literal=x={'y' * 2000}")
+        hub.stop()
+        store = hub.data / "hub.db"
+        damaged = bytearray(store.read_bytes())
+        for at in range(len(damaged) // 2, len(damaged) // 2 + 4096):
+            damaged[at] ^= 0x5a
+        store.write_bytes(damaged)
+        said = self.refused(hub.data)
+        self.assertIn(str(store), said)
+        self.assertRegex(said, "backup|move")
+        self.assertEqual(store.read_bytes(), bytes(damaged))
+
+    def test_a_full_disk_refuses_writes_and_nothing_else(self):
+        def small():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, 600_000))
+        folder = self.hub().data  # a place that is cleaned up
+        data = folder / "small"
+        hub = subprocess.Popen([CADRE, "hub", "--data", data], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                               preexec_fn=small)
+        self.addCleanup(lambda: hub.poll() is None and hub.kill())
+        class Place:
+            kubeconfig = data / "kubeconfig"
+        self.assertTrue(wait_until(Place.kubeconfig.exists, PATIENCE))
+        text = "y" * 50_000
+        refused = None
+        for i in range(40):
+            done = subprocess.run([tool("which", "kubectl"), "--kubeconfig", Place.kubeconfig, "create", "configmap", f"c-{i}",
+                                   f"--from-literal=x={text}"], text=True, capture_output=True, timeout=PATIENCE)
+            if done.returncode != 0:
+                refused = (i, done.stderr)
+                break
+        self.assertIsNotNone(refused, "there was space for all")
+        self.assertIn("Internal error", refused[1])
+        self.assertIsNone(hub.poll(), "it goes on")
+        names = self.kubectl(Place, "get", "configmaps", "-o", "name").split()
+        self.assertEqual(len([n for n in names if n.startswith("configmap/c-")]), refused[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
