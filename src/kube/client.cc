@@ -18,6 +18,9 @@ namespace cadre::kube {
 
 namespace {
 
+// To a server without HTTP/2 each watch is a connection of its own.
+constexpr std::size_t kMaxWatchConnections = 2000;
+
 void impersonate(net::HttpRequest& request, const Impersonation& as) {
   if (as.empty()) return;
   request.headers.add("Impersonate-User", as.user);
@@ -199,6 +202,7 @@ Result<std::unique_ptr<Client>> Client::connect(net::Loop& loop, Config config,
     net::HttpClientOptions http{.url = server, .proxy = proxy, .tls = tls};
     auto requests = net::makeHttpClient(loop, http);
     if (!requests) return std::move(requests).error().context(source);
+    http.max_connections = kMaxWatchConnections;
     auto watches = net::makeHttpClient(loop, http);
     if (!watches) return std::move(watches).error().context(source);
     auto* counted = requests->get();
