@@ -252,7 +252,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
     };
   }
 
-  enum class Phase { Idle, Head, Request };
+  enum class Phase { Idle, Head, Body, Request };
   void enter(Phase phase) {
     phase_ = phase;
     since_ = loop_.clock().instant();
@@ -386,7 +386,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
 
   void headSeen() {
     head_seen_ = true;
-    enter(Phase::Request);
+    enter(Phase::Body);
     expect(options_.body_timeout);
     if (equalsIgnoreCase(parser_->headers.get("expect"), "100-continue") &&
         parser_->content_length().value_or(0) <= options_.max_body_bytes)
@@ -573,6 +573,7 @@ class Server final : public HttpServer {
 
 void ServerConnection::dispatch() {
   timer_.reset();
+  enter(Phase::Request);
   busy_ = true;
   parsing_ = false;
   auto request = std::make_shared<Answer>(weak_from_this());

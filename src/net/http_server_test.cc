@@ -367,6 +367,16 @@ TEST(HttpServer, AFullServerLetsGoOfTheOneThatIsLongestInItsHead) {
   EXPECT_FALSE(slow.over);
 }
 
+TEST(HttpServer, AFullServerLetsGoOfTheOneThatIsLongestInItsBody) {
+  Served served(echo(), patientWithTwo());
+  constexpr std::string_view kSlow = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n1";
+  Visitor first(served, kSlow), second(served, kSlow);
+  Visitor next(served, kRequest);
+  ASSERT_TRUE(next.answered());
+  EXPECT_TRUE(first.over);
+  EXPECT_FALSE(second.over);
+}
+
 TEST(HttpServer, AFullServerFinishesWhatItHasBegun) {
   std::vector<std::shared_ptr<ServerRequest>> held;
   Served served([&](std::shared_ptr<ServerRequest> request) { held.push_back(std::move(request)); },
