@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include <array>
+#include <cctype>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -118,6 +119,18 @@ std::string redact(std::string_view text) {
       at += kBearer.size();
       while (at < text.size() && text[at] != ' ' && text[at] != '"' && text[at] != '\n') ++at;
       continue;
+    }
+    // A signed token, wherever it stands.
+    if (text.substr(at).starts_with("eyJ")) {
+      std::size_t end = at;
+      while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) != 0 ||
+                                   text[end] == '-' || text[end] == '_' || text[end] == '.'))
+        ++end;
+      if (end - at >= 20) {
+        out += kRedacted;
+        at = end;
+        continue;
+      }
     }
     if (namesSecret(nameBefore(text, at))) {
       out += text[at++];

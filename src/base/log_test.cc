@@ -61,6 +61,8 @@ TEST(Log, SecretsInTextsAreKnownByTheirNames) {
            {"CLIENT_SECRET='hunter2 hunter2', x", "CLIENT_SECRET=[redacted], x"},
            {R"({"id_token": "hunter2", "a": "b"})", R"({"id_token": [redacted], "a": "b"})"},
            {"a=b, reading the token: no such file", "a=b, reading the token: no such file"},
+           {"got eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJtZSJ9.c2ln, sorry", "got [redacted], sorry"},
+           {"eyJ is how they begin", "eyJ is how they begin"},
            {"token=", "token=[redacted]"}})
     EXPECT_EQ(redact(text), shown);
 }
