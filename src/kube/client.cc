@@ -745,20 +745,28 @@ Pending Client::watch(const Resource& resource, const WatchOptions& options,
   stream->event = std::move(event);
   json::ParseOptions parse{.limits = {.bytes = options_.max_answer_bytes},
                            .drop_managed_fields = options.drop_managed_fields};
-  auto on_event = [stream, weak = std::weak_ptr(call)](json::Value document) {
+  auto on_event = [stream, weak = std::weak_ptr(call), kind = resource.kind](json::Value document) {
     auto call = weak.lock();
     if (!call || call->over || stream->failed) return;
-    const std::string& type = document["type"].string();
+    std::string type = document["type"].string();
     json::Value object = std::move(document.make("object"));
+    auto wrong = [&](std::string message) {
+      stream->failed = Error{.code = Code::DataLoss, .message = std::move(message)};
+    };
+    if (!object.isObject())
+      return wrong(
+          format("the watch sent an event of type \"{}\" without an object", shorten(type, 50)));
+    // What is of another kind must not be taken for one of these.
+    if (const std::string& sent = object["kind"].string();
+        type != "ERROR" && !sent.empty() && sent != kind)
+      return wrong(format("the watch of {} sent a {}", kind, shorten(sent, 50)));
     if (type == "ADDED") return stream->event(EventType::Added, std::move(object));
     if (type == "MODIFIED") return stream->event(EventType::Modified, std::move(object));
     if (type == "DELETED") return stream->event(EventType::Deleted, std::move(object));
     if (type == "BOOKMARK") return stream->event(EventType::Bookmark, std::move(object));
-    stream->failed =
-        type == "ERROR"
-            ? errorFromStatus(object)
-            : Error{.code = Code::DataLoss,
-                    .message = format("the watch sent an event of type \"{}\"", shorten(type, 50))};
+    if (type != "ERROR")
+      return wrong(format("the watch sent an event of type \"{}\"", shorten(type, 50)));
+    stream->failed = errorFromStatus(object);
   };
   using Parser = EitherParser<json::StreamParser, ProtobufStreamParser>;
   auto parser = std::make_shared<Parser>([=] { return json::StreamParser(on_event, parse); },

@@ -5,8 +5,10 @@
 namespace cadre::kube {
 
 namespace {
+
+constexpr Duration kGoneAgain = 30s;
 constexpr std::string_view kInitialEventsEnd = "k8s.io/initial-events-end";
-}
+}  // namespace
 
 struct Watcher::State : std::enable_shared_from_this<Watcher::State> {
   State(Client& client, WatcherOptions options, Random& random, WatchHandler handler)
@@ -184,8 +186,8 @@ struct Watcher::State : std::enable_shared_from_this<Watcher::State> {
     const Error& error = result.error();
     if (error.code == Code::Gone) {
       // Once at once; a server that says it again and again is given time.
-      bool repeated = events == 0 && gone_before;
-      gone_before = events == 0;
+      bool repeated = gone_at && now() - *gone_at < kGoneAgain;
+      gone_at = now();
       version.clear();
       return repeated || !synced ? retry(error) : startAgain();
     }
@@ -198,7 +200,7 @@ struct Watcher::State : std::enable_shared_from_this<Watcher::State> {
     }
     retry(error);
   }
-  bool gone_before = false;
+  std::optional<Instant> gone_at = {};
 
   void opened() {
     began = now();
@@ -209,7 +211,6 @@ struct Watcher::State : std::enable_shared_from_this<Watcher::State> {
   }
   void tellSynced() {
     synced = true;
-    gone_before = false;
     if (handler.synced) handler.synced();
   }
 };

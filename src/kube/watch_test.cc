@@ -143,6 +143,28 @@ TEST(Watcher, APageThatNeverEndsIsGivenUp) {
   EXPECT_EQ(w.requests->sent.at(0)->request.timeout, ClientOptions().timeout);
 }
 
+TEST(Watcher, WhatIsNoEventOfItsKindIsNotBelieved) {
+  struct Case {
+    std::string_view event, trouble;
+  };
+  for (
+      const Case& c :
+      {Case{R"({"type":"ADDED"})", "type \"ADDED\" without an object"},
+       Case{R"({"type":"ADDED","object":[1]})", "without an object"},
+       Case{
+           R"({"type":"ADDED","object":{"kind":"Secret","metadata":{"name":"x","resourceVersion":"50"}}})",
+           "the watch of ConfigMap sent a Secret"},
+       Case{R"({"type":"SNEEZED","object":{}})", "an event of type \"SNEEZED\""}}) {
+    Watched w;
+    w.sync();
+    w.watch(0).data(std::string(c.event) + "\n");
+    w.scheduler.runReady();
+    EXPECT_TRUE(w.watch(0).dropped) << c.event;
+    EXPECT_THAT(w.seen, IsEmpty()) << c.event;
+    EXPECT_THAT(w.mirror->trouble(), HasSubstr(c.trouble));
+  }
+}
+
 TEST(Watcher, TroubleIsOverAfterTheNextEvent) {
   Watched w;
   w.sync();
@@ -179,6 +201,21 @@ TEST(Watcher, GoneInsideTheStreamDrawsThePictureAnewAndFindsWhatWasMissed) {
   w.watch(1).data(event("ADDED", object("b", 12)) + event("ADDED", object("c", 90)) +
                   bookmark(100, true));
   EXPECT_THAT(w.seen, ElementsAre("+c@90", "-a@5"));
+}
+
+TEST(Watcher, GoneAfterEveryPictureIsGivenTimeToo) {
+  Watched w;
+  w.sync();
+  w.watch(0).data(event("ERROR", gone()));
+  w.scheduler.runReady();
+  for (std::size_t i = 1; i < 6; ++i) {
+    ASSERT_EQ(w.watches->sent.size(), i + 1);
+    w.watch(i).head(200);
+    w.watch(i).data(event("ADDED", object("a", 12)) + bookmark(100, true) + event("ERROR", gone()));
+    w.scheduler.runReady();
+    ASSERT_EQ(w.watches->sent.size(), i + 1) << "it must not come back at once";
+    while (w.watches->sent.size() == i + 1) ASSERT_TRUE(w.scheduler.runNext());
+  }
 }
 
 TEST(Watcher, GoneAgainAndAgainIsGivenTime) {
