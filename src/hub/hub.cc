@@ -25,8 +25,6 @@ constexpr std::string_view kAggregated =
 constexpr Duration kTooFresh = 3s;
 constexpr std::string_view kNeeded[] = {"default", "kube-system", "kube-public"};
 constexpr Duration kWatchTimeout = 30min;
-const kube::Resource kListOptions{
-    .group = "meta.k8s.io", .version = "v1", .plural = "listoptions", .kind = "ListOptions"};
 
 kube::FieldError wrong(std::string_view field, kube::Fault fault, std::string message) {
   return {.path = std::string(field), .fault = fault, .message = std::move(message)};
@@ -75,8 +73,7 @@ struct Hub::Call {
   KindRef kind;
   std::vector<std::string> warnings = {};
   User user = {};
-  Pending asking = {};
-  std::shared_ptr<Call> held = {};  // by itself, while others are asked
+  Pending waiting = {};  // for somebody's answer, or for a time
 
   std::string_view option(std::string_view name) const { return asked.option(name); }
   kube::ObjectKey key() const { return {asked.ns, asked.name}; }
@@ -220,7 +217,6 @@ void Hub::answer(const CallRef& call, int code, const json::Value& body) {
 }
 
 void Hub::refuse(const CallRef& call, const Failure& failure) {
-  net::Headers headers;
   answer(call, failure.code, std::string(kJson), json::write(failure.status()));
 }
 
@@ -468,9 +464,9 @@ void Hub::list(const CallRef& call) {
                   badRequest("specifying resource version is not allowed when using continue"));
   if (*wanted > objects_.revision()) {
     // It may come, from whoever knows of it.
-    std::weak_ptr<Call> weak = call;
-    auto pending = std::make_shared<Pending>();
-    *pending = scheduler_.after(kTooFresh, [this, call, pending, wanted] {
+    call->waiting = scheduler_.after(kTooFresh, [this, weak = std::weak_ptr(call), wanted] {
+      auto call = resumed(weak);
+      if (!call) return;
       if (*wanted <= objects_.revision()) return list(call);
       Failure failure{
           504, "Timeout",
@@ -482,7 +478,7 @@ void Hub::list(const CallRef& call) {
       call->request->respond(504, {{"content-type", std::string(kJson)}, {"retry-after", "1"}},
                              json::write(failure.status()));
     });
-    return;
+    return wait(call);
   }
   std::int64_t revision = objects_.revision();
   kube::ObjectKey after;
@@ -744,7 +740,7 @@ void Hub::write(const CallRef& call, Outcome<Draft> draft) {
                 .dry_run = draft->writing.dry_run};
   if (draft->before) asking.old = *registry_.get(*draft->kind, draft->key);
   admit(call, std::move(asking),
-        [this, call, draft = *std::move(draft)](json::Value object) mutable {
+        [this, draft = *std::move(draft)](const CallRef& call, json::Value object) mutable {
           draft = registry_.amended(std::move(draft), std::move(object));
           if (auto failure = limits_.check(draft)) return refuse(call, *failure);
           finish(call, registry_.finish(std::move(draft)));
@@ -752,23 +748,30 @@ void Hub::write(const CallRef& call, Outcome<Draft> draft) {
 }
 
 // Goes on at once when nobody wants to be asked.
-void Hub::admit(const CallRef& call, Asking asking, Function<void(json::Value)> then) {
-  if (!admission_.concerns(asking)) return then(std::move(asking.object));
+void Hub::admit(const CallRef& call, Asking asking,
+                Function<void(const CallRef& call, json::Value object)> then) {
+  if (!admission_.concerns(asking)) return then(call, std::move(asking.object));
   asking.user = call->user.info();
-  call->asking = admission_.ask(std::move(asking), [this, weak = std::weak_ptr(call),
-                                                    then = std::move(then)](auto answer) {
-    auto call = weak.lock();
+  wait(call);
+  call->waiting = admission_.ask(std::move(asking), [this, weak = std::weak_ptr(call),
+                                                     then = std::move(then)](auto answer) {
+    auto call = resumed(weak);
     if (!call) return;
-    auto held = std::exchange(call->held, nullptr);
     if (!answer) return refuse(call, answer.failure());
     call->warnings.insert(call->warnings.end(), answer->warnings.begin(), answer->warnings.end());
-    then(std::move(answer->object));
+    then(call, std::move(answer->object));
   });
-  // Whoever waits for the answer keeps the call.
-  call->held = call;
-  call->request->onGone([weak = std::weak_ptr(call)] {
-    if (auto call = weak.lock()) call->held.reset();
-  });
+}
+
+// Somebody has to keep a call that waits; its client may leave meanwhile.
+void Hub::wait(const CallRef& call) {
+  waiting_.insert(call);
+  call->request->onGone([this, weak = std::weak_ptr(call)] { resumed(weak); });
+}
+
+Hub::CallRef Hub::resumed(const std::weak_ptr<Call>& weak) {
+  auto call = weak.lock();
+  return call && waiting_.erase(call) > 0 ? call : nullptr;
 }
 
 void Hub::finish(const CallRef& call, Outcome<Written> written) {
@@ -823,7 +826,9 @@ void Hub::remove(const CallRef& call) {
                 .old = *there,
                 .dry_run = deleting->dry_run};
   admit(call, std::move(asking),
-        [this, call, deleting = *deleting](const json::Value&) { removeAdmitted(call, deleting); });
+        [this, deleting = *deleting](const CallRef& call, const json::Value&) {
+          removeAdmitted(call, deleting);
+        });
 }
 
 void Hub::removeAdmitted(const CallRef& call, const Deleting& deleting) {

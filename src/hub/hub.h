@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 
 #include "base/log.h"
@@ -79,7 +80,11 @@ class Hub {
   Outcome<json::Value> parseBody(const Call& call, Writing& writing) const;
   std::optional<Failure> checkKind(const Call& call, json::Value& object) const;
   void write(const CallRef& call, Outcome<Draft> draft);
-  void admit(const CallRef& call, Asking asking, Function<void(json::Value)> then);
+  void admit(const CallRef& call, Asking asking,
+             Function<void(const CallRef& call, json::Value object)> then);
+  void wait(const CallRef& call);
+  // A call that goes on, unless its client has left.
+  CallRef resumed(const std::weak_ptr<Call>& weak);
   void finish(const CallRef& call, Outcome<Written> written);
   // Answers wait until everything that they could tell of is kept.
   void answer(const CallRef& call, int code, std::string type, std::string text);
@@ -100,6 +105,7 @@ class Hub {
   Tokens tokens_;
   RbacRef rbac_;
   bool rbac_outdated_ = true;
+  std::set<CallRef> waiting_;
   Admission admission_;
   Watches watches_;
   Collector collector_;
