@@ -610,11 +610,4 @@ const BuiltIn* findBuiltIn(std::string_view group, std::string_view version,
   return nullptr;
 }
 
-const BuiltIn* findBuiltInResource(std::string_view group, std::string_view version,
-                                   std::string_view plural) {
-  for (const BuiltIn& row : builtIns())
-    if (row.plural == plural && row.group == group && row.version == version) return &row;
-  return nullptr;
-}
-
 }  // namespace cadre::hub

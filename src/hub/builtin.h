@@ -83,10 +83,8 @@ struct BuiltIn {
 
 // All of them, core first, by group, version and plural.
 const std::vector<BuiltIn>& builtIns();
-// By kind or by plural; null when the hub has none such.
+// By kind; null when the hub has none such.
 const BuiltIn* findBuiltIn(std::string_view group, std::string_view version, std::string_view kind);
-const BuiltIn* findBuiltInResource(std::string_view group, std::string_view version,
-                                   std::string_view plural);
 
 // The columns as a Table has them in columnDefinitions. Descriptions are empty: clients that
 // explain fields ask OpenAPI.

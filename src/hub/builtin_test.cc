@@ -23,13 +23,11 @@ TEST(BuiltIns, EachKindIsOneThatTheTableOfTypesHas) {
     EXPECT_TRUE(seen.insert(kind.resource().path()).second);
     EXPECT_FALSE(kind.columns.empty());
     EXPECT_EQ(findBuiltIn(kind.group, kind.version, kind.kind), &kind);
-    EXPECT_EQ(findBuiltInResource(kind.group, kind.version, kind.plural), &kind);
     // Nothing is read outside of an object, whatever it is.
     for (std::string_view text : {"{}", "null", "[]", R"({"spec":5,"status":"x","metadata":[]})"})
       EXPECT_EQ(cells(kind, parsed(text), Time()).size(), kind.columns.size());
   }
   EXPECT_EQ(findBuiltIn("", "v1", "Nothing"), nullptr);
-  EXPECT_EQ(findBuiltInResource("apps", "v1", "pods"), nullptr);
 }
 
 TEST(BuiltIns, AgesAreShownAsByKubectl) {

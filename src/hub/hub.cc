@@ -89,14 +89,13 @@ Hub::Hub(Scheduler& scheduler, Random& random, HubOptions options)
     : scheduler_(scheduler),
       random_(random),
       options_(std::move(options)),
-      logger_(options_.logger ? *options_.logger : Logger::silent()),
       objects_(
           scheduler,
           [this](const auto& lines) -> Result<> {
             return options_.keep ? options_.keep(lines) : Result<>();
           },
           [this](const Change& change) { told(change); }, options_.history),
-      registry_(objects_, kinds_, scheduler.clock(), random),
+      registry_(objects_, scheduler.clock(), random),
       tokens_({.key = options_.signing_key
                           ? *std::move(options_.signing_key)
                           : *net::SigningKey::generate(net::SigningKey::Algorithm::Es256)},

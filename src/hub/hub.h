@@ -4,7 +4,6 @@
 #include <set>
 #include <string>
 
-#include "base/log.h"
 #include "base/metrics.h"
 #include "base/random.h"
 #include "hub/admission.h"
@@ -33,7 +32,6 @@ struct HubOptions {
   std::optional<net::SigningKey> signing_key = {};  // of service account tokens; none: a new one
   Admission::Connect connect = {};
   Admission::Locate locate = {};
-  Logger* logger = nullptr;
 };
 
 // A Kubernetes API server. What it is asked comes in as HTTP requests, from a server or from a
@@ -97,7 +95,6 @@ class Hub {
   Scheduler& scheduler_;
   Random& random_;
   HubOptions options_;
-  Logger& logger_;
   Metrics metrics_;
   Kinds kinds_;
   Objects objects_;

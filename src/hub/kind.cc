@@ -98,16 +98,6 @@ KindRef Kinds::find(std::string_view group, std::string_view version,
   return nullptr;
 }
 
-KindRef Kinds::byKind(const kube::GroupVersionKind& gvk) const {
-  for (const Group& group : groups_)
-    if (group.name == gvk.group)
-      for (const Version& version : group.versions)
-        if (version.name == gvk.version)
-          for (const auto& [plural, kind] : version.kinds)
-            if (kind->resource.kind == gvk.kind) return kind;
-  return nullptr;
-}
-
 KindRef Kinds::stored(std::string_view storage) const {
   for (const Group& group : groups_)
     for (const Version& version : group.versions)

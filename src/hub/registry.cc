@@ -69,8 +69,8 @@ bool isHeld(const Kind& kind, const json::Value& object) {
 
 }  // namespace
 
-Registry::Registry(Objects& objects, const Kinds& kinds, const Clock& clock, Random& random)
-    : objects_(objects), kinds_(kinds), clock_(clock), random_(random) {}
+Registry::Registry(Objects& objects, const Clock& clock, Random& random)
+    : objects_(objects), clock_(clock), random_(random) {}
 
 std::optional<json::Value> Registry::get(const Kind& kind, const kube::ObjectKey& key) const {
   State state = objects_.find(kind.storage, key);
@@ -295,8 +295,7 @@ Outcome<Draft> Registry::replace(KindRef kind, State before, json::Value object,
     kind->prepareForUpdate(object, old);
   }
   if (writing.subresource == "finalize") set(object.make("spec"), "finalizers", left);
-  return Draft{.operation = Draft::Operation::Update,
-               .kind = std::move(kind),
+  return Draft{.kind = std::move(kind),
                .key = before->key,
                .object = std::move(object),
                .before = std::move(before),

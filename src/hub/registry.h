@@ -37,12 +37,10 @@ struct Deleting {
 
 // A write that is thought out, but not done: what admission looks at.
 struct Draft {
-  enum class Operation { Create, Update, Delete };
-  Operation operation = Operation::Create;
   KindRef kind;
   kube::ObjectKey key;
   json::Value object;  // as it would be
-  State before;        // what it would replace
+  State before;        // what it would replace; none: it is new
   Writing writing;
   bool applied = false;  // managedFields are settled
   std::vector<std::string> warnings = {};
@@ -58,7 +56,7 @@ struct Written {
 // HTTP, no users, no waiting.
 class Registry {
  public:
-  Registry(Objects& objects, const Kinds& kinds, const Clock& clock, Random& random);
+  Registry(Objects& objects, const Clock& clock, Random& random);
 
   // The object in the version of that kind.
   std::optional<json::Value> get(const Kind& kind, const kube::ObjectKey& key) const;
@@ -96,7 +94,6 @@ class Registry {
   std::string newName(const std::string& prefix);
 
   Objects& objects_;
-  const Kinds& kinds_;
   const Clock& clock_;
   Random& random_;
 };

@@ -21,9 +21,6 @@ struct Selection {
   kube::FieldSelector fields;
 
   bool matches(const Stored& state) const;
-  bool matchesAll() const {
-    return ns.empty() && labels.matchesEverything() && fields.matchesEverything();
-  }
 };
 
 // The watches that are open, and what they are told. One that does not take what it is told is
