@@ -14,7 +14,7 @@ import threading
 import time
 import unittest
 
-from hubs import HubTest
+from hubs import HubTest, wait_until
 
 KILLS = int(os.environ.get("CADRE_KILLS", "5"))
 WRITERS = 6
@@ -107,7 +107,8 @@ class KillTest(HubTest):
                 time.sleep(chance.uniform(0.05, 0.6))  # somewhere in the middle of it
                 hub.stop("kill")
                 hub.start()
-            time.sleep(0.5)
+            answered = len(said)
+            self.assertTrue(wait_until(lambda: len(said) > answered, 60), "nobody writes any more")
         finally:
             stop.set()
             hub.stop("kill")
