@@ -90,6 +90,12 @@ kube::Config configFrom(Flags& flags) {
   return check(kube::loadConfig(options), "reading the kubeconfig");
 }
 
+net::Headers rawHeaders(const kube::Config& config) {
+  net::Headers headers{{"Accept", "application/json"}, {"User-Agent", "cadre"}};
+  if (!config.token.empty()) headers.add("Authorization", "Bearer " + config.token);
+  return headers;
+}
+
 Section::Section() : wall_(wallTime()), cpu_(processorTime()) {}
 Cost Section::cost() const { return {wallTime() - wall_, processorTime() - cpu_}; }
 

@@ -40,6 +40,9 @@ T check(Result<T> result, std::string_view doing) {
 // From the flag --kubeconfig, with the context --context (by default the one with a token).
 kube::Config configFrom(Flags& flags);
 
+// What our own client sends with every request, for those who send without it.
+net::Headers rawHeaders(const kube::Config& config);
+
 // How long something took: time, and processor time of this process with all its threads.
 struct Cost {
   double seconds, cpu_seconds;

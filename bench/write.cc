@@ -6,6 +6,8 @@
 //                   thrown away once their status is known
 #include "json/write.h"
 
+#include <algorithm>
+
 #include "base/format.h"
 #include "net/http_client.h"
 #include "support.h"
@@ -47,13 +49,12 @@ void writeThroughClient(net::Loop& loop, kube::Client& client, const Work& work)
 std::vector<net::HttpRequest> requestsInAdvance(const kube::Config& config, const Work& work) {
   std::vector<net::HttpRequest> requests;
   auto add = [&](std::string method, std::string path, std::string type, const json::Value& body) {
-    requests.push_back({.method = std::move(method),
-                        .target = std::move(path) + "?fieldManager=cadre",
-                        .headers = {{"Accept", "application/json"},
-                                    {"Content-Type", std::move(type)},
-                                    {"User-Agent", "cadre"},
-                                    {"Authorization", "Bearer " + config.token}},
-                        .body = json::write(body)});
+    net::HttpRequest& request = requests.emplace_back();
+    request = {.method = std::move(method),
+               .target = std::move(path) + "?fieldManager=cadre",
+               .headers = rawHeaders(config),
+               .body = json::write(body)};
+    request.headers.add("Content-Type", std::move(type));
   };
   for (std::size_t i = 0; i < work.count; ++i)
     add("POST", deployments().path(work.ns), "application/json",
@@ -67,8 +68,11 @@ std::vector<net::HttpRequest> requestsInAdvance(const kube::Config& config, cons
   return requests;
 }
 
-void writeRaw(net::Loop& loop, net::HttpClient& http, std::vector<net::HttpRequest>& requests,
-              const Work& work) {
+// Tells how long each answer took.
+std::vector<double> writeRaw(net::Loop& loop, net::HttpClient& http,
+                             std::vector<net::HttpRequest>& requests, const Work& work) {
+  std::vector<double> seconds;
+  seconds.reserve(requests.size());
   // In the same order as the client writes, one kind after the other.
   for (std::size_t first = 0; first < requests.size(); first += work.count)
     runInLanes(loop, work.count, work.in_flight, [&](std::size_t number, Function<void()> done) {
@@ -76,12 +80,14 @@ void writeRaw(net::Loop& loop, net::HttpClient& http, std::vector<net::HttpReque
       handler.head = [](net::ResponseHead head) {
         if (head.status >= 300) fail(format("the server answered {}", head.status));
       };
-      handler.end = [done = std::move(done)](Result<> result) {
+      handler.end = [done = std::move(done), &seconds, section = Section()](Result<> result) {
         check(result, "sending");
+        seconds.push_back(section.cost().seconds);
         done();
       };
       return http.send(std::move(requests[first + number]), std::move(handler));
     });
+  return seconds;
 }
 
 void run(Flags& flags) {
@@ -97,6 +103,7 @@ void run(Flags& flags) {
   createNamespace(loop, *client, work.ns);
 
   Cost cost{};
+  std::vector<double> answers;
   if (how == "kube") {
     Section section;
     writeThroughClient(loop, *client, work);
@@ -107,16 +114,20 @@ void run(Flags& flags) {
         check(net::makeHttpClient(loop, {.url = config.server, .tls = config.tls}), "connecting");
     auto requests = requestsInAdvance(config, work);
     Section section;
-    writeRaw(loop, *http, requests, work);
+    answers = writeRaw(loop, *http, requests, work);
     cost = section.cost();
   } else {
     fail(format("there is no client \"{}\"", how));
   }
-  Memory memory = readMemory();
-  print({{"writes", 3 * work.count},
-         {"seconds", cost.seconds},
-         {"cpu_seconds", cost.cpu_seconds},
-         {"peak_bytes", memory.peak}});
+  json::Object said{{"writes", 3 * work.count},
+                    {"seconds", cost.seconds},
+                    {"cpu_seconds", cost.cpu_seconds},
+                    {"peak_bytes", readMemory().peak}};
+  if (!answers.empty()) {
+    std::ranges::sort(answers);
+    said["p99_seconds"] = answers[answers.size() * 99 / 100];
+  }
+  print(said);
 }
 
 }  // namespace

@@ -20,10 +20,11 @@ class PortTaken(Failure):
 
 def etcd(c):
     client, peer = (f"http://127.0.0.1:{c.port(p)}" for p in ("etcd", "etcd-peer"))
-    return [binary("etcd"), f"--data-dir={c.dir}/etcd", "--name=default", "--log-level=warn",
+    argv = [binary("etcd"), f"--data-dir={c.dir}/etcd", "--name=default", "--log-level=warn",
             f"--listen-client-urls={client}", f"--advertise-client-urls={client}",
             f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=default={peer}",
-            "--unsafe-no-fsync", f"--quota-backend-bytes={8 << 30}"]
+            f"--quota-backend-bytes={8 << 30}"]
+    return argv if c.config["durable"] else [*argv, "--unsafe-no-fsync"]
 
 
 def kube_apiserver(c):
