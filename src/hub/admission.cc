@@ -66,39 +66,51 @@ Admission::Admission(Scheduler& scheduler, Random& random, const Objects& object
 
 Admission::~Admission() = default;
 
-std::vector<Admission::Hook> Admission::hooksFor(const Asking& asking,
-                                                 std::string_view configurations) const {
-  std::vector<Hook> hooks;
-  // They could make themselves impossible to remove.
-  if (asking.kind->resource.group == "admissionregistration.k8s.io") return hooks;
+Admission::Hooks Admission::configured(std::string_view configurations) const {
+  Hooks hooks;
   for (const auto& [key, state] : objects_.all(configurations)) {
     json::Value configuration = state->value();
-    for (const json::Value& webhook : configuration["webhooks"].array()) {
-      const json::Array& rules = webhook["rules"].array();
-      if (std::ranges::none_of(rules,
-                               [&](const json::Value& rule) { return matchesRule(rule, asking); }))
-        continue;
-      if (!webhook["namespaceSelector"].isNull()) {
-        json::Object labels;
-        bool is_namespace = asking.kind->storage == "namespaces";
-        if (asking.kind->resource.namespaced || is_namespace) {
-          State ns =
-              objects_.find("namespaces", {"", is_namespace ? asking.key.name : asking.key.ns});
-          if (ns) labels = ns->labels;
-          if (!selects(webhook["namespaceSelector"], labels)) continue;
-        }
-      }
-      if (!selects(webhook["objectSelector"], kube::labels(asking.object)) &&
-          !selects(webhook["objectSelector"], kube::labels(asking.old)))
-        continue;
+    for (const json::Value& webhook : configuration["webhooks"].array())
       hooks.push_back({webhook["name"].string(), webhook});
-    }
   }
   return hooks;
 }
 
+void Admission::told(const Change& change) {
+  if (change.resource == kMutating) mutating_ = configured(kMutating);
+  if (change.resource == kValidating) validating_ = configured(kValidating);
+}
+
+Admission::Hooks Admission::matching(const Hooks& hooks, const Asking& asking) const {
+  Hooks found;
+  // They could make themselves impossible to remove.
+  if (asking.kind->resource.group == "admissionregistration.k8s.io") return found;
+  for (const Hook& hook : hooks) {
+    const json::Value& webhook = hook.webhook;
+    const json::Array& rules = webhook["rules"].array();
+    if (std::ranges::none_of(rules,
+                             [&](const json::Value& rule) { return matchesRule(rule, asking); }))
+      continue;
+    if (!webhook["namespaceSelector"].isNull()) {
+      json::Object labels;
+      bool is_namespace = asking.kind->storage == "namespaces";
+      if (asking.kind->resource.namespaced || is_namespace) {
+        State ns =
+            objects_.find("namespaces", {"", is_namespace ? asking.key.name : asking.key.ns});
+        if (ns) labels = ns->labels;
+        if (!selects(webhook["namespaceSelector"], labels)) continue;
+      }
+    }
+    if (!selects(webhook["objectSelector"], kube::labels(asking.object)) &&
+        !selects(webhook["objectSelector"], kube::labels(asking.old)))
+      continue;
+    found.push_back(hook);
+  }
+  return found;
+}
+
 bool Admission::concerns(const Asking& asking) const {
-  return !hooksFor(asking, kMutating).empty() || !hooksFor(asking, kValidating).empty();
+  return !matching(mutating_, asking).empty() || !matching(validating_, asking).empty();
 }
 
 Result<net::HttpClient*> Admission::wayTo(const net::Url& url, const std::string& authority) {
@@ -118,7 +130,7 @@ class Admission::Round : public std::enable_shared_from_this<Round> {
       : admission_(admission), asking_(std::move(asking)), done_(std::move(done)) {}
 
   void begin() {
-    mutating_ = admission_.hooksFor(asking_, kMutating);
+    mutating_ = admission_.matching(admission_.mutating_, asking_);
     next();
   }
   void giveUp() { pending_.clear(); }
@@ -127,7 +139,7 @@ class Admission::Round : public std::enable_shared_from_this<Round> {
   void next() {
     if (at_ < mutating_.size()) return call(mutating_[at_], true);
     // Who asked for it looks once more at what others made of it.
-    if (changed_ && !again_) {
+    if (asking_.changed && !again_) {
       again_ = true;
       std::erase_if(mutating_, [](const Hook& hook) {
         return hook.webhook["reinvocationPolicy"].string() != "IfNeeded";
@@ -135,7 +147,7 @@ class Admission::Round : public std::enable_shared_from_this<Round> {
       at_ = 0;
       if (!mutating_.empty()) return next();
     }
-    validating_ = admission_.hooksFor(asking_, kValidating);
+    validating_ = admission_.matching(admission_.validating_, asking_);
     open_ = validating_.size();
     if (open_ == 0) return finish();
     auto self = shared_from_this();
@@ -145,7 +157,7 @@ class Admission::Round : public std::enable_shared_from_this<Round> {
     }
   }
 
-  void finish() { end(Answer{std::move(asking_.object), std::move(warnings_)}); }
+  void finish() { end(Answer{std::move(asking_), std::move(warnings_)}); }
   void end(Outcome<Answer> outcome) {
     if (std::exchange(ended_, true)) return;
     done_(std::move(outcome));
@@ -251,7 +263,7 @@ class Admission::Round : public std::enable_shared_from_this<Round> {
         return wrong("its patch is no JSONPatch");
       auto patched = json::applyJsonPatch(asking_.object, *patch);
       if (!patched) return wrong("its patch does not fit: " + patched.error().text());
-      changed_ |= *patched != asking_.object;
+      asking_.changed |= *patched != asking_.object;
       asking_.object = *std::move(patched);
     }
     goOn(mutating);
@@ -275,7 +287,7 @@ class Admission::Round : public std::enable_shared_from_this<Round> {
   const Function<void(Outcome<Answer>)> done_;
   std::vector<Hook> mutating_, validating_;
   std::size_t at_ = 0, open_ = 0;
-  bool changed_ = false, again_ = false, ended_ = false;
+  bool again_ = false, ended_ = false;
   std::string uid_;
   std::vector<std::string> warnings_;
   std::vector<Pending> pending_;

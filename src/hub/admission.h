@@ -24,6 +24,7 @@ struct Asking {
   json::Value user = json::Object{};  // {username, uid, groups, extra}
   json::Value options = json::Object{};
   bool dry_run = false;
+  bool changed = false;  // the object, by a webhook
 };
 
 // Asks the webhooks that are configured (MutatingWebhookConfiguration and
@@ -41,13 +42,15 @@ class Admission {
   using Locate = Function<Result<std::string>(const kube::ObjectKey& service, int port)>;
 
   struct Answer {
-    json::Value object;  // as they left it
+    Asking asked;  // with the object as they left it
     std::vector<std::string> warnings;
   };
 
   Admission(Scheduler& scheduler, Random& random, const Objects& objects, Connect connect,
             Locate locate);
   ~Admission();
+
+  void told(const Change& change);
 
   // Whether anybody wants to be asked: most writes go without.
   bool concerns(const Asking& asking) const;
@@ -58,7 +61,10 @@ class Admission {
   struct Hook;
   class Round;
 
-  std::vector<Hook> hooksFor(const Asking& asking, std::string_view configurations) const;
+  using Hooks = std::vector<Hook>;
+
+  Hooks configured(std::string_view configurations) const;
+  Hooks matching(const Hooks& hooks, const Asking& asking) const;
   Result<net::HttpClient*> wayTo(const net::Url& url, const std::string& authority);
 
   Scheduler& scheduler_;
@@ -66,6 +72,7 @@ class Admission {
   const Objects& objects_;
   const Connect connect_;
   const Locate locate_;
+  Hooks mutating_, validating_;                                   // as configured
   std::map<std::string, std::unique_ptr<net::HttpClient>> ways_;  // by origin and authority
 };
 

@@ -34,19 +34,16 @@ void Collector::told(const Change& change) {
   const State& state = change.after ? change.after : change.before;
   Name name{change.resource, state->key};
   if (change.before) {
-    json::Value before = change.before->value();
-    for (const kube::OwnerReference& owner : kube::ownerReferences(before))
-      if (auto found = dependents_.find(std::string(owner.uid)); found != dependents_.end()) {
+    for (const std::string& owner : change.before->owners)
+      if (auto found = dependents_.find(owner); found != dependents_.end()) {
         found->second.erase(name);
         if (found->second.empty()) dependents_.erase(found);
         // Its owner may wait for it to go.
-        if (auto waits = by_uid_.find(std::string(owner.uid)); waits != by_uid_.end())
-          lookLater(waits->second);
+        if (auto waits = by_uid_.find(owner); waits != by_uid_.end()) lookLater(waits->second);
       }
     if (!change.after) {
-      by_uid_.erase(std::string(kube::uid(before)));
-      if (auto dependents = dependents_.find(std::string(kube::uid(before)));
-          dependents != dependents_.end())
+      by_uid_.erase(state->uid);
+      if (auto dependents = dependents_.find(state->uid); dependents != dependents_.end())
         for (const Name& dependent : dependents->second) lookLater(dependent);
       if (!state->key.ns.empty()) {
         by_namespace_[state->key.ns].erase(name);
@@ -59,16 +56,14 @@ void Collector::told(const Change& change) {
     }
   }
   if (!change.after) return;
-  json::Value after = change.after->value();
-  by_uid_[std::string(kube::uid(after))] = name;
-  for (const kube::OwnerReference& owner : kube::ownerReferences(after))
-    dependents_[std::string(owner.uid)].insert(name);
+  by_uid_[state->uid] = name;
+  for (const std::string& owner : state->owners) dependents_[owner].insert(name);
   if (!state->key.ns.empty()) by_namespace_[state->key.ns].insert(name);
-  if (kube::isDeleting(after) || !kube::ownerReferences(after).empty()) lookLater(name);
+  if (state->deleting || !state->owners.empty()) lookLater(name);
   // What comes into a namespace that goes, goes.
   if (!state->key.ns.empty() && !change.before) {
     State ns = objects_.find("namespaces", {"", state->key.ns});
-    if (ns && kube::isDeleting(ns->value())) lookLater({"namespaces", {"", state->key.ns}});
+    if (ns && ns->deleting) lookLater({"namespaces", {"", state->key.ns}});
   }
 }
 
@@ -183,7 +178,7 @@ void Collector::finishNamespace(const Name& name, const json::Value& object) {
   if (found != by_namespace_.end() && !found->second.empty()) {
     for (const Name& content : std::set<Name>(found->second)) {
       State state = objects_.find(content.first, content.second);
-      if (state && !kube::isDeleting(state->value())) remove(content, "Background");
+      if (state && !state->deleting) remove(content, "Background");
     }
     return;  // looked at again when the last of them has gone
   }
@@ -200,7 +195,7 @@ void Collector::finishKind(const Name& name, const json::Value& object) {
       format("{}/{}", object["spec"]["group"].string(), object["spec"]["names"]["plural"].string());
   Objects::Collection all = objects_.all(resource);
   for (const auto& [key, state] : all)
-    if (!kube::isDeleting(state->value())) remove({resource, key}, "Background");
+    if (!state->deleting) remove({resource, key}, "Background");
   if (objects_.all(resource).empty()) write(name, withoutFinalizer(object, kDefinitionCleanUp));
 }
 

@@ -118,6 +118,7 @@ Hub::~Hub() = default;
 void Hub::furnish() {
   objects_.each([this](const std::string& resource, const State& state) {
     Change came{.revision = state->revision, .resource = resource, .after = state};
+    admission_.told(came);
     definitions_.told(came);
     collector_.told(came);
   });
@@ -403,12 +404,16 @@ void Hub::requestToken(const CallRef& call) {
 void Hub::get(const CallRef& call) {
   State state = objects_.find(call->kind->storage, call->key());
   if (!state) return refuse(call, notFound(call->kind->resource, call->asked.name));
+  show(call, 200, *state);
+}
+
+void Hub::show(const CallRef& call, int code, const Stored& state) {
+  const Kind& kind = *call->kind;
   if (call->asked.subresource == "scale")
-    return answer(call, 200, registry_.scaleOf(*call->kind, state->value()));
-  if (call->form.yaml) return answer(call, 200, *registry_.get(*call->kind, call->key()));
-  answer(
-      call, 200, std::string(kJson),
-      renderAs(*call->kind, *state, call->form, call->include(), true, scheduler_.clock().now()));
+    return answer(call, code, registry_.scaleOf(kind, state.value()));
+  if (call->form.yaml) return answer(call, code, valueOf(kind, state));
+  answer(call, code, std::string(kJson),
+         renderAs(kind, state, call->form, call->include(), true, scheduler_.clock().now()));
 }
 
 std::optional<Failure> Hub::parseSelection(Call& call, Selection& selection) const {
@@ -720,11 +725,10 @@ void Hub::write(const CallRef& call, Outcome<Draft> draft) {
   if (!draft) return refuse(call, draft.failure());
   call->warnings.insert(call->warnings.end(), draft->warnings.begin(), draft->warnings.end());
   if (draft->kind->resource.group == "rbac.authorization.k8s.io") {
-    json::Value before = draft->before ? draft->before->value() : json::Value();
     if (auto failure = escalation(rbac(), call->user,
                                   {.resource = draft->kind->resource,
                                    .object = draft->object,
-                                   .before = before,
+                                   .before = draft->old,
                                    .asked_name = call->asked.name}))
       return refuse(call, *failure);
   }
@@ -735,12 +739,14 @@ void Hub::write(const CallRef& call, Outcome<Draft> draft) {
                 .kind = draft->kind,
                 .key = draft->key,
                 .subresource = draft->writing.subresource,
-                .object = draft->object,
+                .object = std::move(draft->object),
+                .old = std::move(draft->old),
                 .dry_run = draft->writing.dry_run};
-  if (draft->before) asking.old = *registry_.get(*draft->kind, draft->key);
   admit(call, std::move(asking),
-        [this, draft = *std::move(draft)](const CallRef& call, json::Value object) mutable {
-          draft = registry_.amended(std::move(draft), std::move(object));
+        [this, draft = *std::move(draft)](const CallRef& call, Asking asked) mutable {
+          draft.object = std::move(asked.object);
+          draft.old = std::move(asked.old);
+          if (asked.changed) registry_.amended(draft);
           if (auto failure = limits_.check(draft)) return refuse(call, *failure);
           finish(call, registry_.finish(std::move(draft)));
         });
@@ -748,8 +754,8 @@ void Hub::write(const CallRef& call, Outcome<Draft> draft) {
 
 // Goes on at once when nobody wants to be asked.
 void Hub::admit(const CallRef& call, Asking asking,
-                Function<void(const CallRef& call, json::Value object)> then) {
-  if (!admission_.concerns(asking)) return then(call, std::move(asking.object));
+                Function<void(const CallRef& call, Asking asked)> then) {
+  if (!admission_.concerns(asking)) return then(call, std::move(asking));
   asking.user = call->user.info();
   wait(call);
   call->waiting = admission_.ask(std::move(asking), [this, weak = std::weak_ptr(call),
@@ -758,7 +764,7 @@ void Hub::admit(const CallRef& call, Asking asking,
     if (!call) return;
     if (!answer) return refuse(call, answer.failure());
     call->warnings.insert(call->warnings.end(), answer->warnings.begin(), answer->warnings.end());
-    then(call, std::move(answer->object));
+    then(call, std::move(answer->asked));
   });
 }
 
@@ -775,9 +781,11 @@ Hub::CallRef Hub::resumed(const std::weak_ptr<Call>& weak) {
 
 void Hub::finish(const CallRef& call, Outcome<Written> written) {
   if (!written) return refuse(call, written.failure());
+  int code = written->created ? 201 : 200;
+  if (written->state) return show(call, code, *written->state);
   json::Value& object = written->object;
   if (call->asked.subresource == "scale") object = registry_.scaleOf(*call->kind, object);
-  answer(call, written->created ? 201 : 200, object);
+  answer(call, code, object);
 }
 
 Outcome<Deleting> Hub::parseDeleting(Call& call) const {
@@ -824,16 +832,16 @@ void Hub::remove(const CallRef& call) {
                 .key = call->key(),
                 .old = *there,
                 .dry_run = deleting->dry_run};
-  admit(call, std::move(asking),
-        [this, deleting = *deleting](const CallRef& call, const json::Value&) {
-          removeAdmitted(call, deleting);
-        });
+  admit(call, std::move(asking), [this, deleting = *deleting](const CallRef& call, const Asking&) {
+    removeAdmitted(call, deleting);
+  });
 }
 
 void Hub::removeAdmitted(const CallRef& call, const Deleting& deleting) {
   auto there = registry_.get(*call->kind, call->key());
   auto written = registry_.remove(call->kind, call->key(), deleting);
   if (!written) return refuse(call, written.failure());
+  if (written->state) return show(call, 200, *written->state);
   if (!written->object.isNull()) return answer(call, 200, written->object);
   const kube::Resource& resource = call->kind->resource;
   json::Object details{
@@ -868,6 +876,7 @@ void Hub::removeAll(const CallRef& call) {
 void Hub::told(const Change& change) {
   if (change.resource.starts_with("rbac.authorization.k8s.io/")) rbac_outdated_ = true;
   watches_.told(change);
+  admission_.told(change);
   definitions_.told(change);
   collector_.told(change);
   limits_.told(change);

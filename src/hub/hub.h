@@ -62,6 +62,7 @@ class Hub {
   void serveOpenApi(const CallRef& call);
   void serveMetrics(const CallRef& call);
   void get(const CallRef& call);
+  void show(const CallRef& call, int code, const Stored& state);
   void list(const CallRef& call);
   void watch(const CallRef& call);
   void create(const CallRef& call);
@@ -79,7 +80,7 @@ class Hub {
   std::optional<Failure> checkKind(const Call& call, json::Value& object) const;
   void write(const CallRef& call, Outcome<Draft> draft);
   void admit(const CallRef& call, Asking asking,
-             Function<void(const CallRef& call, json::Value object)> then);
+             Function<void(const CallRef& call, Asking asked)> then);
   void wait(const CallRef& call);
   // A call that goes on, unless its client has left.
   CallRef resumed(const std::weak_ptr<Call>& weak);

@@ -174,7 +174,7 @@ std::optional<Failure> Limits::check(const Draft& draft) const {
   auto quotas = inNamespace(kQuotas, draft.key.ns);
   if (quotas.empty()) return std::nullopt;
   Amounts wanted = amountsOf(kind, draft.object);
-  Amounts had = draft.before ? amountsOf(kind, draft.before->value()) : Amounts();
+  Amounts had = draft.before ? amountsOf(kind, draft.old) : Amounts();
   for (const json::Value& quota : quotas) {
     if (!quota["spec"]["scopes"].array().empty() || !quota["spec"]["scopeSelector"].isNull())
       continue;

@@ -21,14 +21,24 @@ std::size_t sizeOf(const Change& change) {
          (change.after ? change.after->text.size() : 0);
 }
 
+State stateOf(kube::ObjectKey key, std::int64_t revision, std::string text,
+              const json::Value& object) {
+  Stored stored{.key = std::move(key),
+                .revision = revision,
+                .text = std::move(text),
+                .labels = kube::labels(object),
+                .uid = std::string(kube::uid(object)),
+                .owners = {},
+                .deleting = kube::isDeleting(object)};
+  for (const kube::OwnerReference& owner : kube::ownerReferences(object))
+    stored.owners.emplace_back(owner.uid);
+  return std::make_shared<const Stored>(std::move(stored));
+}
+
 State store(json::Value object, std::int64_t revision) {
   object.make("metadata").make("resourceVersion") = format("{}", revision);
   for (std::string_view field : {"apiVersion", "kind"}) object.makeObject().erase(field);
-  Stored stored{.key = kube::ObjectKey::of(object),
-                .revision = revision,
-                .text = json::write(object),
-                .labels = kube::labels(object)};
-  return std::make_shared<const Stored>(std::move(stored));
+  return stateOf(kube::ObjectKey::of(object), revision, json::write(object), object);
 }
 
 struct Name {
@@ -54,11 +64,8 @@ Result<Name> parseKey(std::string_view key) {
 Result<State> parseState(const Name& name, std::string_view text) {
   auto object = json::parse(text);
   if (!object) return damaged(name.key.text(), object.error().text());
-  Stored stored{.key = name.key,
-                .revision = parseInt(kube::resourceVersion(*object)).value_or(0),
-                .text = std::string(text),
-                .labels = kube::labels(*object)};
-  return State(std::make_shared<const Stored>(std::move(stored)));
+  return stateOf(name.key, parseInt(kube::resourceVersion(*object)).value_or(0), std::string(text),
+                 *object);
 }
 
 Error gone(std::int64_t revision, std::int64_t forgotten) {

@@ -20,7 +20,11 @@ struct Stored {
   kube::ObjectKey key;
   std::int64_t revision = 0;  // its resourceVersion
   std::string text;           // JSON
+  // What is looked at often stands here as well, since parsing takes long.
   json::Object labels;
+  std::string uid;
+  std::vector<std::string> owners;  // uids
+  bool deleting = false;
 
   json::Value value() const;
 };

@@ -69,15 +69,19 @@ bool isHeld(const Kind& kind, const json::Value& object) {
 
 }  // namespace
 
+json::Value valueOf(const Kind& kind, const Stored& state) {
+  json::Value object = state.value();
+  dress(object, kind);
+  return object;
+}
+
 Registry::Registry(Objects& objects, const Clock& clock, Random& random)
     : objects_(objects), clock_(clock), random_(random) {}
 
 std::optional<json::Value> Registry::get(const Kind& kind, const kube::ObjectKey& key) const {
   State state = objects_.find(kind.storage, key);
   if (!state) return std::nullopt;
-  json::Value object = state->value();
-  dress(object, kind);
-  return object;
+  return valueOf(kind, *state);
 }
 
 std::string Registry::newUid() {
@@ -99,7 +103,7 @@ std::optional<Failure> Registry::checkNamespace(const Kind& kind,
   if (!kind.resource.namespaced) return std::nullopt;
   State ns = objects_.find("namespaces", {"", key.ns});
   if (!ns) return notFound(kNamespaces, key.ns);
-  if (!kube::isDeleting(ns->value())) return std::nullopt;
+  if (!ns->deleting) return std::nullopt;
   Failure failure = forbidden(
       kind.resource, key.name,
       format("unable to create new content in namespace {} because it is being terminated",
@@ -179,6 +183,7 @@ Outcome<Draft> Registry::update(KindRef kind, const kube::ObjectKey& key, json::
                                 Writing writing) {
   State before = objects_.find(kind->storage, key);
   if (!before) return notFound(kind->resource, key.name);
+  json::Value old = valueOf(*kind, *before);
   if (!kube::name(object).empty() && kube::name(object) != key.name)
     return badRequest(format("the name of the object ({}) does not match the name on the URL ({})",
                              kube::name(object), key.name));
@@ -186,8 +191,7 @@ Outcome<Draft> Registry::update(KindRef kind, const kube::ObjectKey& key, json::
     return badRequest(
         "the namespace of the provided object does not match the namespace sent on the request");
   if (writing.subresource == "scale") {
-    json::Value whole = before->value();
-    dress(whole, *kind);
+    json::Value whole = old;
     std::int64_t replicas = object["spec"]["replicas"].integer();
     if (replicas < 0)
       return invalid(
@@ -197,7 +201,7 @@ Outcome<Draft> Registry::update(KindRef kind, const kube::ObjectKey& key, json::
             .message = format("Invalid value: {}: must be greater than or equal to 0", replicas)}});
     at(whole, kind->scale().spec_path) = replicas;
     set(whole.make("metadata"), "resourceVersion", object["metadata"]["resourceVersion"]);
-    return replace(std::move(kind), before, std::move(whole), std::move(writing), false);
+    return replace(std::move(kind), before, std::move(old), std::move(whole), std::move(writing));
   }
   if (!kind->type() && kube::resourceVersion(object).empty() && !isNamespace(*kind)) {
     Failure failure = invalid(kind->resource, key.name,
@@ -209,7 +213,8 @@ Outcome<Draft> Registry::update(KindRef kind, const kube::ObjectKey& key, json::
   }
   Draft draft{.writing = writing};
   if (auto failure = checkFields(*kind, object, draft, false)) return *std::move(failure);
-  auto result = replace(std::move(kind), before, std::move(object), std::move(writing), false);
+  auto result =
+      replace(std::move(kind), before, std::move(old), std::move(object), std::move(writing));
   if (result) result->warnings = std::move(draft.warnings);
   return result;
 }
@@ -246,8 +251,7 @@ Outcome<Draft> Registry::patch(KindRef kind, const kube::ObjectKey& key, PatchTy
                                const json::Value& patch, Writing writing) {
   State before = objects_.find(kind->storage, key);
   if (!before) return notFound(kind->resource, key.name);
-  json::Value current = before->value();
-  dress(current, *kind);
+  json::Value current = valueOf(*kind, *before);
   if (writing.subresource == "scale") {
     json::Value scale = scaleOf(*kind, current);
     auto result = patched(*kind, scale, type, patch);
@@ -261,15 +265,14 @@ Outcome<Draft> Registry::patch(KindRef kind, const kube::ObjectKey& key, PatchTy
   if (kube::name(*result) != key.name)
     return badRequest(format("the name of the object ({}) does not match the name on the URL ({})",
                              kube::name(*result), key.name));
-  auto done = replace(std::move(kind), before, *std::move(result), std::move(writing), false);
+  auto done =
+      replace(std::move(kind), before, std::move(current), *std::move(result), std::move(writing));
   if (done) done->warnings = std::move(draft.warnings);
   return done;
 }
 
-Outcome<Draft> Registry::replace(KindRef kind, State before, json::Value object, Writing writing,
-                                 bool applied) {
-  json::Value old = before->value();
-  dress(old, *kind);
+Outcome<Draft> Registry::replace(KindRef kind, State before, json::Value old, json::Value object,
+                                 Writing writing) {
   const json::Value& old_metadata = old["metadata"];
   std::string_view version = kube::resourceVersion(object), uid = kube::uid(object);
   if (!uid.empty() && uid != kube::uid(old))
@@ -299,8 +302,8 @@ Outcome<Draft> Registry::replace(KindRef kind, State before, json::Value object,
                .key = before->key,
                .object = std::move(object),
                .before = std::move(before),
-               .writing = std::move(writing),
-               .applied = applied};
+               .old = std::move(old),
+               .writing = std::move(writing)};
 }
 
 kube::Writer Registry::writerOf(const Kind& kind, const Writing& writing) const {
@@ -338,8 +341,7 @@ Outcome<Draft> Registry::apply(KindRef kind, const kube::ObjectKey& key, json::V
   if (!before && !writing.subresource.empty()) return notFound(resource, key.name);
   json::Value live;
   if (before) {
-    live = before->value();
-    dress(live, *kind);
+    live = valueOf(*kind, *before);
     if (!version.empty() && version != kube::resourceVersion(live))
       return conflict(resource, key.name,
                       "the object has been modified; please apply your changes to the latest "
@@ -376,8 +378,11 @@ Outcome<Draft> Registry::apply(KindRef kind, const kube::ObjectKey& key, json::V
   }
   Draft checked{.writing = writing};
   if (auto failure = checkFields(*kind, *merged, checked, true)) return *std::move(failure);
-  auto draft = replace(std::move(kind), before, *std::move(merged), std::move(writing), true);
-  if (draft) draft->warnings = std::move(checked.warnings);
+  auto draft =
+      replace(std::move(kind), before, std::move(live), *std::move(merged), std::move(writing));
+  if (!draft) return draft;
+  draft->applied = true;
+  draft->warnings = std::move(checked.warnings);
   return draft;
 }
 
@@ -399,12 +404,10 @@ void Registry::settleFields(Draft& draft, const json::Value& before) const {
                               writerOf(*draft.kind, draft.writing));
 }
 
-Draft Registry::amended(Draft draft, json::Value object) const {
-  if (object == draft.object) return draft;
-  draft.object = draft.kind->pruned(std::move(object));
+void Registry::amended(Draft& draft) const {
+  draft.object = draft.kind->pruned(std::move(draft.object));
   dress(draft.object, *draft.kind);
   draft.kind->setDefaults(draft.object);
-  return draft;
 }
 
 Outcome<Written> Registry::finish(Draft draft) {
@@ -415,8 +418,7 @@ Outcome<Written> Registry::finish(Draft draft) {
                     "the object has been modified; please apply your changes to the latest version "
                     "and try again");
   }
-  json::Value old = draft.before ? draft.before->value() : json::Value();
-  if (draft.before) dress(old, kind);
+  json::Value& old = draft.old;
   std::vector<kube::FieldError> errors;
   if (draft.before && kube::isDeleting(old)) {
     std::vector<std::string> added;
@@ -436,21 +438,17 @@ Outcome<Written> Registry::finish(Draft draft) {
     if (auto failure = checkNamespace(kind, draft.key)) return *std::move(failure);
     settleFields(draft, old);
     if (draft.writing.dry_run) return Written{.object = std::move(draft.object), .created = true};
-    State state = objects_.put(kind.storage, draft.object);
-    draft.object.make("metadata").make("resourceVersion") = format("{}", state->revision);
-    return Written{.object = std::move(draft.object), .created = true};
+    return Written{.state = objects_.put(kind.storage, std::move(draft.object)), .created = true};
   }
   settleFields(draft, old);
   draft.object = kube::withoutNewTimes(old, std::move(draft.object));
-  if (draft.object == old) return Written{.object = std::move(old), .changed = false};
+  if (draft.object == old) return Written{.state = draft.before};
   if (kube::isDeleting(old) && !isHeld(kind, draft.object)) {
     if (!draft.writing.dry_run) objects_.remove(kind.storage, draft.key);
     return Written{.object = std::move(draft.object)};
   }
   if (draft.writing.dry_run) return Written{.object = std::move(draft.object)};
-  State state = objects_.put(kind.storage, draft.object);
-  draft.object.make("metadata").make("resourceVersion") = format("{}", state->revision);
-  return Written{.object = std::move(draft.object)};
+  return Written{.state = objects_.put(kind.storage, std::move(draft.object))};
 }
 
 Outcome<Written> Registry::remove(KindRef kind, const kube::ObjectKey& key,
@@ -508,14 +506,10 @@ Outcome<Written> Registry::remove(KindRef kind, const kube::ObjectKey& key,
   if (isNamespace(*kind)) wanted.make("status").make("phase") = "Terminating";
   if (!isHeld(*kind, wanted)) {
     if (!deleting.dry_run) objects_.remove(kind->storage, key);
-    return Written{.object = nullptr};
+    return Written{};
   }
-  if (wanted == object) return Written{.object = std::move(object), .changed = false};
-  if (!deleting.dry_run) {
-    State state = objects_.put(kind->storage, wanted);
-    wanted.make("metadata").make("resourceVersion") = format("{}", state->revision);
-  }
-  return Written{.object = std::move(wanted)};
+  if (wanted == object || deleting.dry_run) return Written{.object = std::move(wanted)};
+  return Written{.state = objects_.put(kind->storage, std::move(wanted))};
 }
 
 json::Value Registry::scaleOf(const Kind& kind, const json::Value& object) const {

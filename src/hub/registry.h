@@ -41,16 +41,22 @@ struct Draft {
   kube::ObjectKey key;
   json::Value object;  // as it would be
   State before;        // what it would replace; none: it is new
+  json::Value old;     // the same, parsed
   Writing writing;
   bool applied = false;  // managedFields are settled
   std::vector<std::string> warnings = {};
 };
 
+// What became of it: what is there now, or else what would be there or what was there last.
+// Neither: it is gone.
 struct Written {
-  json::Value object;
+  State state = {};
+  json::Value object = {};
   bool created = false;
-  bool changed = true;
 };
+
+// The object in the version of that kind.
+json::Value valueOf(const Kind& kind, const Stored& state);
 
 // What clients may do to objects, and what becomes of it: the rules that hold for every kind. No
 // HTTP, no users, no waiting.
@@ -58,7 +64,6 @@ class Registry {
  public:
   Registry(Objects& objects, const Clock& clock, Random& random);
 
-  // The object in the version of that kind.
   std::optional<json::Value> get(const Kind& kind, const kube::ObjectKey& key) const;
 
   Outcome<Draft> create(KindRef kind, std::string_view ns, std::string_view name,
@@ -70,8 +75,8 @@ class Registry {
   // Server-side apply, which may also create.
   Outcome<Draft> apply(KindRef kind, const kube::ObjectKey& key, json::Value config,
                        Writing writing);
-  // As admission left it.
-  Draft amended(Draft draft, json::Value object) const;
+  // After admission has changed its object.
+  void amended(Draft& draft) const;
   // It is validated and written.
   Outcome<Written> finish(Draft draft);
 
@@ -86,8 +91,8 @@ class Registry {
                                      bool patched) const;
   Outcome<json::Value> patched(const Kind& kind, const json::Value& current, PatchType type,
                                const json::Value& patch) const;
-  Outcome<Draft> replace(KindRef kind, State before, json::Value object, Writing writing,
-                         bool applied);
+  Outcome<Draft> replace(KindRef kind, State before, json::Value old, json::Value object,
+                         Writing writing);
   kube::Writer writerOf(const Kind& kind, const Writing& writing) const;
   void settleFields(Draft& draft, const json::Value& before) const;
   std::string newUid();
