@@ -27,7 +27,7 @@ class BuiltInKind : public Kind {
   std::vector<std::string> unknownFields(const json::Value& object) const override {
     return hub::unknownFields(row_, object);
   }
-  json::Value pruned(json::Value object) const override { return typed(row_, object); }
+  json::Value pruned(json::Value object) const override { return typed(row_, std::move(object)); }
   std::optional<std::string> undecodable(const json::Value& object) const override {
     auto result = decodable(row_, object);
     if (result) return std::nullopt;
@@ -35,19 +35,19 @@ class BuiltInKind : public Kind {
   }
   void setDefaults(json::Value& object) const override {
     hub::setDefaults(row_, object);
-    object = typed(row_, object);
+    object = typed(row_, std::move(object));
   }
   void prepareForCreate(json::Value& object) const override {
     hub::prepareForCreate(row_, object);
-    object = typed(row_, object);
+    object = typed(row_, std::move(object));
   }
   void prepareForUpdate(json::Value& object, const json::Value& old) const override {
     hub::prepareForUpdate(row_, object, old);
-    object = typed(row_, object);
+    object = typed(row_, std::move(object));
   }
   void prepareForStatusUpdate(json::Value& object, const json::Value& old) const override {
     hub::prepareForStatusUpdate(row_, object, old);
-    object = typed(row_, object);
+    object = typed(row_, std::move(object));
   }
   std::vector<kube::FieldError> validate(const json::Value& object, const json::Value& old,
                                          bool) const override {

@@ -336,30 +336,36 @@ class Reader {
 
 // --- unknown fields
 
-void findUnknown(Type type, const Value& value, const std::string& path,
-                 std::vector<std::string>& out) {
+// `path` is where the value stands, and is left as it was.
+void findUnknown(Type type, const Value& value, std::string& path, std::vector<std::string>& out) {
+  std::size_t length = path.size();
   if (type.form() == Form::List) {
-    for (std::size_t i = 0; i < value.array().size(); ++i)
-      findUnknown(type.element(), value.at(i), format("{}[{}]", path, i), out);
+    for (std::size_t i = 0; i < value.array().size(); ++i) {
+      path += format("[{}]", i);
+      findUnknown(type.element(), value.at(i), path, out);
+      path.resize(length);
+    }
     return;
   }
   if (type.form() != Form::Struct && type.form() != Form::Map) return;
   for (const auto& [name, member] : value.object()) {
-    std::string inner = path.empty() ? name : format("{}.{}", path, name);
+    if (!path.empty()) path += '.';
+    path += name;
     if (type.form() == Form::Map) {
-      findUnknown(type.element(), member, inner, out);
+      findUnknown(type.element(), member, path, out);
     } else if (auto field = type.field(name)) {
-      findUnknown(field->type(), member, inner, out);
+      findUnknown(field->type(), member, path, out);
     } else {
-      out.push_back(std::move(inner));
+      out.push_back(path);
     }
+    path.resize(length);
   }
 }
 
 // --- typed
 
 Value zeroOf(Type type);
-Value typedValue(Type type, const Value& value);
+Value typedValue(Type type, Value value);
 
 bool isEmpty(Form form, const Value& value) {
   switch (form) {
@@ -385,34 +391,40 @@ bool isGoStruct(Form form) {
          form == Form::Quantity || form == Form::IntOrString;
 }
 
-void typedFields(Type type, const Value& value, std::vector<json::Object::Member>& out) {
+// Takes them out of the value. Fields and members are both sorted by name.
+void typedFields(Type type, Value& value, std::vector<json::Object::Member>& out) {
+  json::Object& members = value.makeObject();
+  auto member = members.begin();
   for (std::size_t i = 0; i < type.fieldCount(); ++i) {
     Field field = type.fieldAt(i);
     if (field.isInline()) {
       typedFields(field.type(), value, out);
       continue;
     }
-    std::string name(field.name());
+    std::string_view name = field.name();
     Form form = field.type().form();
-    const Value* given = value.object().find(name);
-    if (given && given->isNull()) given = nullptr;
+    while (member != members.end() && member->first < name) ++member;
+    Value* given = member != members.end() && member->first == name && !member->second.isNull()
+                       ? &member->second
+                       : nullptr;
     // To Go what is a struct is never empty, also where its JSON is a text or a number.
     bool leave_out = field.omitsZero() || (field.omitsEmpty() && !isGoStruct(form));
     if (!given) {
       if (field.showsNull())
-        out.emplace_back(std::move(name), nullptr);
+        out.emplace_back(name, nullptr);
       else if (!field.isPointer() && form != Form::Any && !leave_out)
-        out.emplace_back(std::move(name), zeroOf(field.type()));
+        out.emplace_back(name, zeroOf(field.type()));
       continue;
     }
-    Value made = typedValue(field.type(), *given);
+    Value made = typedValue(field.type(), std::move(*given));
     if (!field.isPointer() && field.omitsEmpty() && isEmpty(form, made)) continue;
-    out.emplace_back(std::move(name), std::move(made));
+    out.emplace_back(name, std::move(made));
   }
 }
 
-Value typedStruct(Type type, const Value& value) {
+Value typedStruct(Type type, Value value) {
   std::vector<json::Object::Member> members;
+  members.reserve(value.object().size());
   typedFields(type, value, members);
   return json::Object(std::move(members));
 }
@@ -436,7 +448,7 @@ Value zeroOf(Type type) {
   }
 }
 
-Value typedValue(Type type, const Value& value) {
+Value typedValue(Type type, Value value) {
   if (value.isNull()) return zeroOf(type);
   switch (type.form()) {
     case Form::Quantity: {
@@ -452,19 +464,16 @@ Value typedValue(Type type, const Value& value) {
     case Form::Bytes:
       return base64Encode(readBase64(value.string()).bytes);
     case Form::Struct:
-      return typedStruct(type, value);
+      return typedStruct(type, std::move(value));
     case Form::Map: {
-      std::vector<json::Object::Member> members;
-      for (const auto& [key, member] : value.object())
-        members.emplace_back(key, typedValue(type.element(), member));
-      return json::Object::fromSorted(std::move(members));
+      for (auto& [key, member] : value.makeObject())
+        member = typedValue(type.element(), std::move(member));
+      return value;
     }
     case Form::List: {
-      json::Array list;
-      list.reserve(value.array().size());
-      for (const Value& element : value.array())
-        list.push_back(typedValue(type.element(), element));
-      return list;
+      for (Value& element : value.makeArray())
+        element = typedValue(type.element(), std::move(element));
+      return value;
     }
     default:
       return value;
@@ -482,7 +491,8 @@ Result<> decodable(const BuiltIn& kind, const Value& object) {
 
 std::vector<std::string> unknownFields(const BuiltIn& kind, const Value& object) {
   std::vector<std::string> out;
-  findUnknown(kind.type(), object, "", out);
+  std::string path;
+  findUnknown(kind.type(), object, path, out);
   return out;
 }
 
@@ -495,6 +505,8 @@ Error strictError(const BuiltIn& kind, const std::vector<std::string>& unknown,
   return badRequest(kind, "strict decoding error: " + join(all, ", "));
 }
 
-Value typed(const BuiltIn& kind, const Value& object) { return typedStruct(kind.type(), object); }
+Value typed(const BuiltIn& kind, Value object) {
+  return typedStruct(kind.type(), std::move(object));
+}
 
 }  // namespace cadre::hub

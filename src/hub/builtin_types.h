@@ -29,6 +29,6 @@ Error strictError(const BuiltIn& kind, const std::vector<std::string>& unknown,
 
 // The object as it comes back: without unknown and empty fields, with those that are always there
 // ("status": {}), quantities, times and bytes in their one form. The object must be decodable.
-json::Value typed(const BuiltIn& kind, const json::Value& object);
+json::Value typed(const BuiltIn& kind, json::Value object);
 
 }  // namespace cadre::hub
