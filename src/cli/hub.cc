@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "base/strings.h"
 #include "cli/commands.h"
+#include "cli/hub_backup.h"
 #include "json/yaml.h"
 #include "kinds/kaos/types.h"
 #include "net/http_client.h"
@@ -188,7 +189,11 @@ Result<int> runHub(const HubFlags& flags, const Surroundings& surroundings) {
                       const std::string& authority) -> Result<std::unique_ptr<net::HttpClient>> {
          CADRE_LET(auto client, net::makeHttpClient(loop, {.url = url, .tls = {.ca = authority}}));
          return client;
-       }});
+       },
+       .backup =
+           [&](std::shared_ptr<net::ServerRequest> request) {
+             sendBackup(loop, log, data / "backup.part", std::move(request));
+           }});
   CADRE_TRY(recover(log, hub.objects()));
   hub.furnish();
   Compaction compaction(loop, log, hub.objects());
@@ -222,7 +227,21 @@ void addHub(CLI::App& app, const Surroundings& surroundings, int& exit_code) {
   command->add_option("--port", flags->port, "0: any free one")->capture_default_str();
   command->add_flag("--fast", flags->fast,
                     "Answer before the disk has it: a power cut may take the last seconds");
-  command->callback([flags, &surroundings, &exit_code] {
+  auto file = std::make_shared<std::string>();
+  auto add = [&](const char* name, const char* what, auto act) {
+    auto* sub = command->add_subcommand(name, what)->fallthrough();
+    sub->add_option("FILE", *file, "The backup")->required();
+    sub->callback([flags, file, act, &surroundings, &exit_code] {
+      Result<std::string> done = act(flags->data, *file);
+      if (done) surroundings.out(*done + "\n");
+      exit_code = done ? 0 : fail(surroundings, done.error().text());
+    });
+  };
+  add("backup", "Write all objects of a hub, also of one that runs, to one file", backUp);
+  add("restore", "Make the data of a new hub from a backup", restore);
+  command->require_subcommand(0, 1);
+  command->callback([command, flags, &surroundings, &exit_code] {
+    if (!command->get_subcommands().empty()) return;
     auto ran = runHub(*flags, surroundings);
     exit_code = ran ? *ran : fail(surroundings, ran.error().text());
   });

@@ -298,6 +298,7 @@ void Hub::servePath(const CallRef& call) {
                                {"compiler", "g++"},
                                {"platform", "linux/amd64"}});
   if (alone && first == "metrics") return serveMetrics(call);
+  if (alone && first == "backup" && options_.backup) return options_.backup(call->request);
   if (first == "openapi" && path.size() > 1 && path[1] == "v3") return serveOpenApi(call);
   if (first == "api" || first == "apis") {
     std::string accept = lower(call->request->headers.get("accept"));

@@ -32,6 +32,8 @@ struct HubOptions {
   std::optional<net::SigningKey> signing_key = {};  // of service account tokens; none: a new one
   Admission::Connect connect = {};
   Admission::Locate locate = {};
+  // Answers GET /backup, to whom RBAC lets; none: there is no such path.
+  Function<void(std::shared_ptr<net::ServerRequest>)> backup = {};
 };
 
 // A Kubernetes API server. What it is asked comes in as HTTP requests, from a server or from a

@@ -236,6 +236,23 @@ void removeUnfinished(const std::string& path) {
   for (const char* suffix : {"", "-journal"}) unlink((path + suffix).c_str());
 }
 
+// Either the whole of it is there in the end, and on the disk, or the place is as it was.
+Result<void> copyInto(const Database& database, const std::string& path) {
+  std::string unfinished = path + ".new";
+  removeUnfinished(unfinished);
+  CADRE_TRY(makeEmpty(unfinished));
+  auto write = [&]() -> Result<void> {
+    CADRE_LET(Statement vacuum, database.prepare("VACUUM INTO ?"));
+    std::string name = plainName(unfinished);
+    if (vacuum.bindText(1, name).step() != SQLITE_DONE) return database.failure(unfinished);
+    return {};
+  };
+  Result<void> written = write();
+  if (written.ok()) written = moveInto(unfinished, path);
+  if (!written.ok()) removeUnfinished(unfinished);
+  return written;
+}
+
 Result<void> create(const std::string& path) {
   if (sizeOf(walPath(path)) != 0)
     return Error{
@@ -495,19 +512,19 @@ Result<void> Log::backup(const std::string& path) const {
                  format("{} is a log that was not closed, for {}-wal is there: back up to another "
                         "file",
                         path, path)};
-  std::string unfinished = path + ".new";
-  removeUnfinished(unfinished);
-  CADRE_TRY(makeEmpty(unfinished));
-  auto write = [&]() -> Result<void> {
-    CADRE_LET(Statement vacuum, impl_->database.prepare("VACUUM INTO ?"));
-    std::string name = plainName(unfinished);
-    if (vacuum.bindText(1, name).step() != SQLITE_DONE) return impl_->database.failure(unfinished);
-    return {};
-  };
-  Result<void> written = write();
-  if (written.ok()) written = moveInto(unfinished, path);
-  if (!written.ok()) removeUnfinished(unfinished);
-  return written;
+  return copyInto(impl_->database, path);
+}
+
+Result<Counts> Log::restore(const std::string& backup, const std::string& path) {
+  CADRE_LET(Counts counts, verify(backup));
+  for (const std::string& there : {path, walPath(path)})
+    if (sizeOf(there) != 0)
+      return Error{Code::Conflict,
+                   format("{} is there: move it away, or restore to another place", there)};
+  CADRE_TRY(makeFolderOf(path));
+  CADRE_LET(Database database, Database::open(backup, Database::Mode::ReadOnlyUnchanging));
+  CADRE_TRY(copyInto(database, path));
+  return counts;
 }
 
 Result<Counts> Log::verify(const std::string& path) {

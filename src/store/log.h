@@ -100,6 +100,9 @@ class Log {
   // as a whole, and on the disk, or the place is as it was.
   Result<void> backup(const std::string& path) const;
 
+  // Puts a backup, which stays as it is, in the place of a log that is to be: nothing may be there.
+  static Result<Counts> restore(const std::string& backup, const std::string& path);
+
   // Reads a file that nobody has open, such as a backup, to the last byte and changes nothing:
   // whether Log::open and load would take it.
   static Result<Counts> verify(const std::string& path);

@@ -5,7 +5,7 @@ import resource
 import subprocess
 import unittest
 
-from hubs import CADRE, PATIENCE, HubTest, tool, wait_until
+from hubs import CADRE, PATIENCE, Hub, HubTest, tool, wait_until
 
 
 class DataTest(HubTest):
@@ -28,6 +28,43 @@ class DataTest(HubTest):
         config["users"][0]["user"] = {"token": token}
         hub.kubeconfig.write_text(json.dumps(config))
         self.assertIn("system:serviceaccount:default:robot", self.kubectl(hub, "auth", "whoami"))
+
+    def hub_command(self, *argv, fails=False):
+        done = subprocess.run([CADRE, "hub", *argv], text=True, capture_output=True, timeout=PATIENCE)
+        self.assertEqual(done.returncode, 1 if fails else 0, done.stderr)
+        return done.stderr if fails else done.stdout
+
+    def test_a_backup_of_a_hub_that_runs_or_rests_makes_another_hub(self):
+        hub = self.hub()
+        for i in range(30):
+            self.kubectl(hub, "create", "-f", "-", input=json.dumps(
+                {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"c-{i}"}, "data": {"x": "y" * 100_000}}))
+        names = self.kubectl(hub, "get", "cm", "-A", "-o", "custom-columns=A:.metadata.name,B:.metadata.resourceVersion")
+        running, resting = hub.data / "running", hub.data / "resting"
+        said = self.hub_command("backup", running, "--data", hub.data)
+        self.assertRegex(said, f"^{running}: [0-9]+ objects, resourceVersion [0-9]+$")
+        self.assertEqual(running.stat().st_mode & 0o777, 0o600)
+        self.assertIn("is there: name a new file", self.hub_command("backup", running, "--data", hub.data, fails=True))
+        hub.stop()
+        self.hub_command("backup", resting, "--data", hub.data)
+        self.assertIn("is there: move it away", self.hub_command("restore", running, "--data", hub.data, fails=True))
+        self.assertIn("has no hub.db", self.hub_command("backup", resting, "--data", hub.data / "none", fails=True))
+        for backup in running, resting:
+            place = hub.data / f"{backup.name}-again"
+            self.hub_command("restore", backup, "--data", place)
+            again = Hub(place)
+            self.addCleanup(lambda again=again: again.process.poll() is None and again.stop("kill"))
+            self.assertEqual(names, self.kubectl(again, "get", "cm", "-A", "-o",
+                                                 "custom-columns=A:.metadata.name,B:.metadata.resourceVersion"))
+        damaged = bytearray(running.read_bytes())
+        damaged[len(damaged) // 2] ^= 0x5a
+        (hub.data / "damaged").write_bytes(damaged)
+        self.assertIn("damaged", self.hub_command("restore", hub.data / "damaged", "--data", hub.data / "new", fails=True))
+        self.assertFalse((hub.data / "new").exists())
+
+    def test_only_who_may_gets_a_backup(self):
+        hub = self.hub()
+        self.assertIn("forbidden", self.kubectl(hub, "get", "--raw", "/backup", "--as=somebody", fails=True).lower())
 
     def test_one_process_at_a_time(self):
         hub = self.hub()

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "net/http_server.h"
+#include "net/loop.h"
+#include "store/log.h"
+
+namespace cadre::cli {
+
+// A backup of the log as the answer to a request, made in a file that is gone again at once.
+void sendBackup(net::Loop& loop, const store::Log& log, const std::string& temporary,
+                std::shared_ptr<net::ServerRequest> request);
+
+// All that the hub of a folder has, in one file; asks the hub if it runs. Says what it did.
+Result<std::string> backUp(const std::string& data, const std::string& file);
+// The other way, into a folder that has no hub's data.
+Result<std::string> restore(const std::string& data, const std::string& file);
+
+}  // namespace cadre::cli
