@@ -175,7 +175,6 @@ class Admission::Round : public std::enable_shared_from_this<Round> {
                          {"resource", plural},
                          {"requestKind", kind},
                          {"requestResource", plural},
-                         {"name", asking_.key.name},
                          {"namespace", asking_.key.ns},
                          {"operation", asking_.operation},
                          {"userInfo", asking_.user},
@@ -183,6 +182,7 @@ class Admission::Round : public std::enable_shared_from_this<Round> {
                          {"oldObject", asking_.old},
                          {"dryRun", asking_.dry_run},
                          {"options", asking_.options}};
+    if (!asking_.key.name.empty()) request.set("name", asking_.key.name);
     if (!asking_.subresource.empty()) {
       request.set("subResource", asking_.subresource);
       request.set("requestSubResource", asking_.subresource);

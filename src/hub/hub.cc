@@ -736,12 +736,18 @@ void Hub::write(const CallRef& call, Outcome<Draft> draft) {
   auto more = definitions_.warnings(*draft);
   call->warnings.insert(call->warnings.end(), more.begin(), more.end());
   limits_.complete(*draft);
+  json::Object options{{"kind", draft->before ? "UpdateOptions" : "CreateOptions"},
+                       {"apiVersion", "meta.k8s.io/v1"}};
+  if (std::string manager(call->option("fieldManager")); !manager.empty())
+    options.set("fieldManager", manager);
+  if (draft->writing.dry_run) options.set("dryRun", json::Array{"All"});
   Asking asking{.operation = draft->before ? "UPDATE" : "CREATE",
                 .kind = draft->kind,
                 .key = draft->key,
                 .subresource = draft->writing.subresource,
                 .object = std::move(draft->object),
                 .old = std::move(draft->old),
+                .options = std::move(options),
                 .dry_run = draft->writing.dry_run};
   admit(call, std::move(asking),
         [this, draft = *std::move(draft)](const CallRef& call, Asking asked) mutable {
@@ -822,31 +828,39 @@ Outcome<Deleting> Hub::parseDeleting(Call& call) const {
 void Hub::remove(const CallRef& call) {
   auto deleting = parseDeleting(*call);
   if (!deleting) return refuse(call, deleting.failure());
-  auto there = registry_.get(*call->kind, call->key());
+  State there = objects_.find(call->kind->storage, call->key());
   if (!there) return refuse(call, notFound(call->kind->resource, call->asked.name));
   if (call->kind->storage == "namespaces" &&
       std::ranges::find(kNeeded, call->asked.name) != std::end(kNeeded))
     return refuse(call, forbidden(call->kind->resource, call->asked.name,
                                   "this namespace may not be deleted"));
-  Asking asking{.operation = "DELETE",
-                .kind = call->kind,
-                .key = call->key(),
-                .old = *there,
-                .dry_run = deleting->dry_run};
-  admit(call, std::move(asking), [this, deleting = *deleting](const CallRef& call, const Asking&) {
-    removeAdmitted(call, deleting);
-  });
+  admit(call, askingToRemove(call, *there, *deleting),
+        [this, deleting = *deleting, uid = there->uid](const CallRef& call, const Asking&) {
+          removeAdmitted(call, deleting, uid);
+        });
 }
 
-void Hub::removeAdmitted(const CallRef& call, const Deleting& deleting) {
-  auto there = registry_.get(*call->kind, call->key());
+Asking Hub::askingToRemove(const CallRef& call, const Stored& state,
+                           const Deleting& deleting) const {
+  json::Object options{{"kind", "DeleteOptions"}, {"apiVersion", "meta.k8s.io/v1"}};
+  if (!deleting.propagation.empty()) options.set("propagationPolicy", deleting.propagation);
+  if (deleting.grace) options.set("gracePeriodSeconds", *deleting.grace);
+  if (deleting.dry_run) options.set("dryRun", json::Array{"All"});
+  return {.operation = "DELETE",
+          .kind = call->kind,
+          .key = state.key,
+          .old = valueOf(*call->kind, state),
+          .options = std::move(options),
+          .dry_run = deleting.dry_run};
+}
+
+void Hub::removeAdmitted(const CallRef& call, const Deleting& deleting, const std::string& uid) {
   auto written = registry_.remove(call->kind, call->key(), deleting);
   if (!written) return refuse(call, written.failure());
   if (written->state) return show(call, 200, *written->state);
   if (!written->object.isNull()) return answer(call, 200, written->object);
   const kube::Resource& resource = call->kind->resource;
-  json::Object details{
-      {"name", call->asked.name}, {"kind", resource.plural}, {"uid", kube::uid(*there)}};
+  json::Object details{{"name", call->asked.name}, {"kind", resource.plural}, {"uid", uid}};
   if (!resource.group.empty()) details.set("group", resource.group);
   answer(call, 200,
          json::Object{{"kind", "Status"},
@@ -864,12 +878,34 @@ void Hub::removeAll(const CallRef& call) {
   std::vector<State> selected;
   for (const auto& [key, state] : objects_.all(call->kind->storage))
     if (selection.matches(*state)) selected.push_back(state);
-  for (const State& state : selected)
-    if (auto gone = registry_.remove(call->kind, state->key, *deleting); !gone)
-      if (gone.failure().code != 404) return refuse(call, gone.failure());
+  removeEach(call, *deleting, selected, 0);
+}
+
+void Hub::removeEach(const CallRef& call, const Deleting& deleting,
+                     const std::vector<State>& selected, std::size_t first) {
+  for (std::size_t at = first; at < selected.size(); ++at) {
+    const State& state = selected[at];
+    Asking asking = askingToRemove(call, *state, deleting);
+    asking.key.name.clear();  // nobody named it
+    if (admission_.concerns(asking))
+      return admit(call, std::move(asking),
+                   [this, deleting, selected, at](const CallRef& call, const Asking&) {
+                     if (removeOne(call, deleting, *selected[at]))
+                       removeEach(call, deleting, selected, at + 1);
+                   });
+    if (!removeOne(call, deleting, *state)) return;
+  }
   std::string text = renderList(*call->kind, selected, call->form, call->include(),
                                 {.revision = objects_.revision()}, scheduler_.clock().now());
   answer(call, 200, std::string(kJson), std::move(text));
+}
+
+// Whether it is gone or going; if not, the call is answered.
+bool Hub::removeOne(const CallRef& call, const Deleting& deleting, const Stored& state) {
+  auto gone = registry_.remove(call->kind, state.key, deleting);
+  if (gone || gone.failure().code == 404) return true;
+  refuse(call, gone.failure());
+  return false;
 }
 
 // ---- What happens

@@ -71,8 +71,12 @@ class Hub {
   void update(const CallRef& call);
   void patch(const CallRef& call);
   void remove(const CallRef& call);
-  void removeAdmitted(const CallRef& call, const Deleting& deleting);
+  Asking askingToRemove(const CallRef& call, const Stored& state, const Deleting& deleting) const;
+  void removeAdmitted(const CallRef& call, const Deleting& deleting, const std::string& uid);
   void removeAll(const CallRef& call);
+  void removeEach(const CallRef& call, const Deleting& deleting, const std::vector<State>& selected,
+                  std::size_t first);
+  bool removeOne(const CallRef& call, const Deleting& deleting, const Stored& state);
 
   std::optional<Failure> parseSelection(Call& call, Selection& selection) const;
   std::optional<Failure> parseWriting(Call& call, std::string_view options, Writing& writing) const;

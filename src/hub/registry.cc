@@ -138,6 +138,11 @@ std::optional<Failure> Registry::checkFields(const Kind& kind, json::Value& obje
 
 Outcome<Draft> Registry::create(KindRef kind, std::string_view ns, std::string_view name,
                                 json::Value object, Writing writing) {
+  return withFieldsSettled(make(std::move(kind), ns, name, std::move(object), std::move(writing)));
+}
+
+Outcome<Draft> Registry::make(KindRef kind, std::string_view ns, std::string_view name,
+                              json::Value object, Writing writing) {
   json::Value& metadata = object.make("metadata");
   if (!metadata["resourceVersion"].string().empty())
     return Failure{500, "", "resourceVersion should not be set on objects to be created"};
@@ -201,7 +206,8 @@ Outcome<Draft> Registry::update(KindRef kind, const kube::ObjectKey& key, json::
             .message = format("Invalid value: {}: must be greater than or equal to 0", replicas)}});
     at(whole, kind->scale().spec_path) = replicas;
     set(whole.make("metadata"), "resourceVersion", object["metadata"]["resourceVersion"]);
-    return replace(std::move(kind), before, std::move(old), std::move(whole), std::move(writing));
+    return withFieldsSettled(
+        replace(std::move(kind), before, std::move(old), std::move(whole), std::move(writing)));
   }
   if (!kind->type() && kube::resourceVersion(object).empty() && !isNamespace(*kind)) {
     Failure failure = invalid(kind->resource, key.name,
@@ -213,8 +219,8 @@ Outcome<Draft> Registry::update(KindRef kind, const kube::ObjectKey& key, json::
   }
   Draft draft{.writing = writing};
   if (auto failure = checkFields(*kind, object, draft, false)) return *std::move(failure);
-  auto result =
-      replace(std::move(kind), before, std::move(old), std::move(object), std::move(writing));
+  auto result = withFieldsSettled(
+      replace(std::move(kind), before, std::move(old), std::move(object), std::move(writing)));
   if (result) result->warnings = std::move(draft.warnings);
   return result;
 }
@@ -265,8 +271,8 @@ Outcome<Draft> Registry::patch(KindRef kind, const kube::ObjectKey& key, PatchTy
   if (kube::name(*result) != key.name)
     return badRequest(format("the name of the object ({}) does not match the name on the URL ({})",
                              kube::name(*result), key.name));
-  auto done =
-      replace(std::move(kind), before, std::move(current), *std::move(result), std::move(writing));
+  auto done = withFieldsSettled(
+      replace(std::move(kind), before, std::move(current), *std::move(result), std::move(writing)));
   if (done) done->warnings = std::move(draft.warnings);
   return done;
 }
@@ -369,39 +375,36 @@ Outcome<Draft> Registry::apply(KindRef kind, const kube::ObjectKey& key, json::V
   json::Value fields = (*merged)["metadata"]["managedFields"];
   if (!before) {
     (*merged).make("metadata").makeObject().erase("resourceVersion");
-    auto draft = create(std::move(kind), key.ns, key.name, *std::move(merged), std::move(writing));
-    if (draft) {
-      set(draft->object.make("metadata"), "managedFields", fields);
-      draft->applied = true;
-    }
+    auto draft = make(std::move(kind), key.ns, key.name, *std::move(merged), std::move(writing));
+    if (draft) set(draft->object.make("metadata"), "managedFields", fields);
     return draft;
   }
   Draft checked{.writing = writing};
   if (auto failure = checkFields(*kind, *merged, checked, true)) return *std::move(failure);
   auto draft =
       replace(std::move(kind), before, std::move(live), *std::move(merged), std::move(writing));
-  if (!draft) return draft;
-  draft->applied = true;
-  draft->warnings = std::move(checked.warnings);
+  if (draft) draft->warnings = std::move(checked.warnings);
   return draft;
 }
 
-// Who set which field. What an apply did not settle, such as defaults, belongs to nobody.
-void Registry::settleFields(Draft& draft, const json::Value& before) const {
-  if (draft.applied) return;
+// Who set which field: settled before admission, so that what it adds belongs to nobody.
+Outcome<Draft> Registry::withFieldsSettled(Outcome<Draft> draft) const {
+  if (!draft) return draft;
+  const json::Value& before = draft->old;
   // Who scales takes the count from whoever has it, but does not begin to have it.
-  if (draft.writing.subresource == "scale") {
-    std::string path = draft.kind->scale().spec_path;
+  if (draft->writing.subresource == "scale") {
+    std::string path = draft->kind->scale().spec_path;
     auto owns = [&](const json::Value& entry) {
       const json::Value* place = &entry["fieldsV1"];
       for (std::string_view field : split(path, '.'))
         if (!field.empty()) place = &(*place)[format("f:{}", field)];
       return place->isObject();
     };
-    if (std::ranges::none_of(before["metadata"]["managedFields"].array(), owns)) return;
+    if (std::ranges::none_of(before["metadata"]["managedFields"].array(), owns)) return draft;
   }
-  draft.object = kube::update(draft.kind->shape(), before, std::move(draft.object),
-                              writerOf(*draft.kind, draft.writing));
+  draft->object = kube::update(draft->kind->shape(), before, std::move(draft->object),
+                               writerOf(*draft->kind, draft->writing));
+  return draft;
 }
 
 void Registry::amended(Draft& draft) const {
@@ -436,11 +439,9 @@ Outcome<Written> Registry::finish(Draft draft) {
   if (!errors.empty()) return invalid(kind.resource, draft.key.name, errors);
   if (!draft.before) {
     if (auto failure = checkNamespace(kind, draft.key)) return *std::move(failure);
-    settleFields(draft, old);
     if (draft.writing.dry_run) return Written{.object = std::move(draft.object), .created = true};
     return Written{.state = objects_.put(kind.storage, std::move(draft.object)), .created = true};
   }
-  settleFields(draft, old);
   draft.object = kube::withoutNewTimes(old, std::move(draft.object));
   if (draft.object == old) return Written{.state = draft.before};
   if (kube::isDeleting(old) && !isHeld(kind, draft.object)) {

@@ -43,7 +43,6 @@ struct Draft {
   State before;        // what it would replace; none: it is new
   json::Value old;     // the same, parsed
   Writing writing;
-  bool applied = false;  // managedFields are settled
   std::vector<std::string> warnings = {};
 };
 
@@ -94,7 +93,9 @@ class Registry {
   Outcome<Draft> replace(KindRef kind, State before, json::Value old, json::Value object,
                          Writing writing);
   kube::Writer writerOf(const Kind& kind, const Writing& writing) const;
-  void settleFields(Draft& draft, const json::Value& before) const;
+  Outcome<Draft> make(KindRef kind, std::string_view ns, std::string_view name, json::Value object,
+                      Writing writing);
+  Outcome<Draft> withFieldsSettled(Outcome<Draft> draft) const;
   std::string newUid();
   std::string newName(const std::string& prefix);
 

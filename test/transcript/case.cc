@@ -18,10 +18,11 @@ class Reader {
 
   Result<> read() {
     const json::Value& root = out_.document.value;
-    CADRE_TRY(allow(root, "", {"title", "steps", "cleanup"}));
+    CADRE_TRY(allow(root, "", {"title", "webhooks", "steps", "cleanup"}));
     out_.title = trim(root["title"].string());
     if (out_.title.empty())
       return wrong("", "a case has a title: which rule it shows, and for what");
+    out_.webhooks = root["webhooks"].object();
     if (root["steps"].array().empty()) return wrong("", "a case has steps");
     CADRE_TRY(readSteps(root["steps"], "/steps", out_.steps));
     return readSteps(root["cleanup"], "/cleanup", out_.cleanup);
@@ -63,6 +64,15 @@ class Reader {
       step.events = value["expect"].array();
       if (step.events.empty() && !step.ends)
         return wrong(step.pointer, "events of a watch are expected: list them");
+      return {};
+    }
+    if (value.object().contains("asked")) {
+      step.kind = Step::Kind::Asked;
+      CADRE_TRY(allow(value, step.pointer, {"asked", "expect"}));
+      step.webhook = value["asked"].string();
+      if (!out_.webhooks.contains(step.webhook))
+        return wrong(step.pointer, "the webhook that was asked is one of the case's webhooks");
+      step.expected_body = value["expect"];
       return {};
     }
     if (value.object().contains("watch")) {
@@ -116,6 +126,7 @@ class Reader {
 
 std::string Step::label() const {
   if (kind == Kind::Events) return format("step {}: events of {}", number, watch);
+  if (kind == Kind::Asked) return format("step {}: what {} was asked", number, webhook);
   return format("step {}: {} {}", number, method, target);
 }
 

@@ -16,6 +16,7 @@ struct Step {
     Request,  // send, and look at the answer
     Watch,    // send, look at the head of the answer, and keep listening
     Events,   // look at what an open watch has heard, or wait for it
+    Asked,    // look at the newest question to a webhook since the last such look
   };
 
   Kind kind = Kind::Request;
@@ -27,6 +28,7 @@ struct Step {
   bool anonymous = false;         // without our credentials
   std::optional<Duration> retry;  // again until the expectation holds, for so long
   std::string watch;              // the name of the watch that is opened or listened to
+  std::string webhook;            // the name of the webhook that was asked
   std::optional<int> status;      // nothing: any that means success
   std::optional<json::Value> expected_headers, expected_body;
   std::vector<json::Value> events;
@@ -41,6 +43,7 @@ struct Case {
   std::string source;  // the file, as it was named
   std::string title;
   std::vector<Step> steps;
+  json::Object webhooks;      // what each answers, by name; null: nothing ever
   std::vector<Step> cleanup;  // sent at the end, whatever happened; answers do not matter
   json::Document document;
 

@@ -53,6 +53,8 @@ TEST(Case, RefusesWhatMeansNothing) {
             "x.yaml:3: a watch has a name, for its events");
   EXPECT_EQ(message("title: a\nsteps:\n- do: GET /\n  expect: {body: 1}"),
             "x.yaml:4: an expectation has a status");
+  EXPECT_EQ(message("title: a\nwebhooks: {look: {allowed: true}}\nsteps:\n- asked: other"),
+            "x.yaml:4: the webhook that was asked is one of the case's webhooks");
   EXPECT_EQ(message("steps: []"),
             "x.yaml:1: a case has a title: which rule it shows, and for what");
 }

@@ -8,6 +8,8 @@
 #include "base/strings.h"
 #include "json/parse.h"
 #include "json/write.h"
+#include "net/http_server.h"
+#include "net/tls.h"
 #include "transcript/match.h"
 
 namespace cadre::transcript {
@@ -79,6 +81,59 @@ struct Watch {
   }
 };
 
+// The webhooks of a case, on a port of their own: what they were asked, and what they say.
+class Webhooks {
+ public:
+  static Result<std::unique_ptr<Webhooks>> open(net::Loop& loop, const json::Object& answers) {
+    std::unique_ptr<Webhooks> out(new Webhooks(answers));
+    CADRE_LET(auto authority, net::makeCertificate({.common_name = "cases", .authority = true}));
+    CADRE_LET(auto serving, net::makeCertificate(
+                                {.common_name = "webhooks", .names = {"127.0.0.1"}}, &authority));
+    out->authority_ = authority.certificate;
+    net::TlsServerOptions tls{.certificate = serving.certificate, .key = serving.key};
+    CADRE_LET(out->server_, net::HttpServer::listen(loop, {.tls = std::move(tls)},
+                                                    [raw = out.get()](auto request) {
+                                                      raw->answer(std::move(request));
+                                                    }));
+    return out;
+  }
+
+  std::string url() const { return format("https://127.0.0.1:{}", server_->port()); }
+  std::string bundle() const { return base64Encode(authority_); }
+  // Nothing when it was not asked since.
+  std::optional<json::Value> takeQuestion(const std::string& name) {
+    return std::exchange(asked_[name], std::nullopt);
+  }
+
+ private:
+  explicit Webhooks(json::Object answers) : answers_(std::move(answers)) {}
+
+  void answer(const std::shared_ptr<net::ServerRequest>& request) {
+    std::string name(cut(std::string_view(request->target).substr(1), "?").first);
+    auto parsed = json::parse(request->body);
+    json::Value question = parsed ? *std::move(parsed) : json::Value();
+    asked_[name] = question;
+    const json::Value* answer = answers_.find(name);
+    if (!answer || answer->isNull()) return silent_.push_back(request);
+    json::Value response = *answer;
+    response.make("uid") = question["request"]["uid"];
+    if (response["patch"].isArray()) {
+      response.make("patch") = base64Encode(json::write(response["patch"]));
+      response.make("patchType") = "JSONPatch";
+    }
+    request->respond(200, {{"content-type", "application/json"}},
+                     json::write(json::Object{{"apiVersion", "admission.k8s.io/v1"},
+                                              {"kind", "AdmissionReview"},
+                                              {"response", std::move(response)}}));
+  }
+
+  const json::Object answers_;
+  std::string authority_;
+  std::map<std::string, std::optional<json::Value>> asked_;
+  std::vector<std::shared_ptr<net::ServerRequest>> silent_;
+  std::unique_ptr<net::HttpServer> server_;
+};
+
 class Run {
  public:
   Run(Server& server, const Case& transcript, const RunOptions& options)
@@ -88,6 +143,13 @@ class Run {
     std::string ns = format("case-{}", shortHash(format("{}/{}", case_.source, random.next())));
     names_["ns"] = ns;
     names_["megabyte"] = std::string(1u << 20, 'x');
+    if (!case_.webhooks.empty()) {
+      auto opened = Webhooks::open(server_.loop(), case_.webhooks);
+      if (!opened) return Failure{1, "opening webhooks: " + opened.error().text()};
+      webhooks_ = *std::move(opened);
+      names_["webhooks"] = webhooks_->url();
+      names_["webhooks_ca"] = webhooks_->bundle();
+    }
     if (auto failure = makeNamespace(ns)) return failure;
     std::optional<Failure> failure;
     for (std::size_t i = 0; i < case_.steps.size() && !failure; ++i) failure = step(case_.steps[i]);
@@ -119,7 +181,21 @@ class Run {
         return openWatch(step);
       case Step::Kind::Events:
         return events(step);
+      case Step::Kind::Asked:
+        return asked(step);
     }
+    return std::nullopt;
+  }
+
+  std::optional<Failure> asked(const Step& step) {
+    auto question = webhooks_->takeQuestion(step.webhook);
+    std::string shown = question ? json::writeYaml(*question) : "it was not asked";
+    if (options_.show) std::printf("%s\n%s\n", step.label().c_str(), shown.c_str());
+    Match result = match(*step.expected_body, question ? &*question : nullptr, names_);
+    for (Mismatch& mismatch : result.mismatches)
+      mismatch.pointer = step.pointer + "/expect" + mismatch.pointer;
+    if (!result.ok()) return fail(step, result, shorten(shown, kShownBytes));
+    keep(std::move(result.saved));
     return std::nullopt;
   }
 
@@ -285,6 +361,7 @@ class Run {
   const RunOptions options_;
   Names names_;
   std::map<std::string, std::unique_ptr<Watch>> watches_;
+  std::unique_ptr<Webhooks> webhooks_;
 };
 
 }  // namespace
