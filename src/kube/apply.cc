@@ -172,7 +172,7 @@ class Ownership {
       const std::string& version = writer_.convert ? entry.api_version : first;
       auto place = std::ranges::find(out, version, [](auto& one) -> auto& { return one.first; });
       if (place == out.end()) place = out.emplace(out.end(), version, FieldSet());
-      place->second = place->second | entry.fields;
+      place->second = std::move(place->second) | entry.fields;
     }
     return out;
   }
@@ -219,7 +219,7 @@ class Ownership {
     auto take = [&](const Shares& all) {
       for (const auto& [identity, share] : all) {
         FieldSet& fields = entries_[identity].fields;
-        fields = fields - share;
+        fields = std::move(fields) - share;
       }
     };
     take(shares);
@@ -241,9 +241,8 @@ class Ownership {
       if (auto young = in(key, after)) out = compare(young->shape, old->object, young->object);
     }
     if (out) {
-      out->removed = out->removed.without(writer_.reset);
-      out->modified = out->modified.without(writer_.reset);
-      out->added = out->added.without(writer_.reset);
+      for (FieldSet* set : {&out->removed, &out->modified, &out->added})
+        *set = without(std::move(*set), writer_.reset);
     }
     auto& kept = differences_[key] = std::move(out);
     return kept ? &*kept : nullptr;
@@ -295,11 +294,11 @@ Entries updated(const Shape& shape, const Value& before, const Value& after, con
   ownership.reconcile(before);
   ownership.change(before, after, {}, Force::Yes);
   const Comparison* changed = ownership.difference(writer.api_version, before, after);
-  FieldSet fields = (changed->modified | changed->added).without(writer.reset) - neverTracked();
+  FieldSet fields = (changed->modified | changed->added) - neverTracked();
   if (!fields.empty()) {
     Entry entry = entryOf(writer, "Update");
     auto [place, is_new] = ownership.entries().try_emplace(entry.identity(), entry);
-    place->second.fields = place->second.fields | fields;
+    place->second.fields = std::move(place->second.fields) | fields;
     place->second.time = writer.now;
   }
   ownership.limitUpdaters();
@@ -418,7 +417,7 @@ Result<Value> apply(const Shape& shape, const Value& live, Value config, const W
   Entry last = std::exchange(ownership.entries()[identity], entry);
   Entry& own = ownership.entries()[identity];
   own.time = last.time;
-  own.fields = fieldsOf(shape, config).without(writer.reset);
+  own.fields = without(fieldsOf(shape, config), writer.reset);
   Value after = live.isNull() ? std::move(config) : merge(shape, before, config);
   after = pruned(ownership, last, std::move(after));
   auto conflicts = ownership.change(before, after, identity, force);
@@ -455,9 +454,10 @@ Value withoutNewTimes(const Value& before, Value after) {
       entries[i].makeObject().erase("time");
     if (entries[i] != old[i]) return after;
   }
-  Value timeless = after;
-  timeless.make("metadata").make("managedFields") = std::move(entries);
-  return timeless == before ? timeless : after;
+  json::Value& place = after.make("metadata").make("managedFields");
+  Value timed = std::exchange(place, std::move(entries));
+  if (after != before) place = std::move(timed);
+  return after;
 }
 
 FieldSet resetFields(const GroupVersionKind& kind, std::string_view subresource) {

@@ -140,7 +140,7 @@ TEST(FieldSet, JoinsAndDivides) {
     same(b | a, c.either);
     same(a & b, c.both);
     same(a - b, c.difference);
-    same(a.without(b), c.without);
+    same(without(a, b), c.without);
   }
 }
 

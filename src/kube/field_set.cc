@@ -214,6 +214,7 @@ Value FieldSet::fieldsV1() const {
 }
 
 std::vector<FieldSet::Below>::const_iterator FieldSet::place(const Step& step) const {
+  if (below_.empty() || below_.back().first < step) return below_.end();  // they come in order
   return std::ranges::lower_bound(below_, step, std::less<>(), &Below::first);
 }
 
@@ -222,17 +223,20 @@ const FieldSet* FieldSet::find(const Step& step) const {
   return found != below_.end() && found->first == step ? &found->second : nullptr;
 }
 
-FieldSet& FieldSet::at(const Step& step) {
+FieldSet& FieldSet::at(Step step) {
   auto found = below_.begin() + (place(step) - below_.begin());
   if (found == below_.end() || found->first != step)
-    found = below_.emplace(found, step, FieldSet());
+    found = below_.emplace(found, std::move(step), FieldSet());
   return found->second;
 }
 
-void FieldSet::insert(const Step& step, FieldSet set) {
+void FieldSet::insert(Step step, FieldSet set) {
   if (set.empty()) return;
-  FieldSet& there = at(step);
-  there = there.empty() ? std::move(set) : there | set;
+  FieldSet& there = at(std::move(step));
+  if (there.empty())
+    there = std::move(set);
+  else
+    there.add(set);
 }
 
 namespace {
@@ -253,13 +257,25 @@ void sideBySide(const std::vector<FieldSet::Below>& left, const std::vector<Fiel
 
 }  // namespace
 
-FieldSet FieldSet::operator|(const FieldSet& other) const {
-  FieldSet out;
-  out.owned_ = owned_ || other.owned_;
-  sideBySide(below_, other.below_, [&](const Step& step, auto* ours, auto* theirs) {
-    out.below_.emplace_back(step, !ours ? *theirs : !theirs ? *ours : *ours | *theirs);
-  });
-  return out;
+void FieldSet::add(const FieldSet& other) {
+  owned_ |= other.owned_;
+  for (const auto& [step, theirs] : other.below_) insert(step, theirs);
+}
+
+void FieldSet::remove(const FieldSet& other, Take take) {
+  if (other.owned_ && take == Take::Each) owned_ = false;
+  for (const auto& [step, theirs] : other.below_) {
+    auto found = below_.begin() + (place(step) - below_.begin());
+    if (found == below_.end() || found->first != step) continue;
+    bool whole = theirs.owned_ && take == Take::WithAllBelow;
+    if (!whole) found->second.remove(theirs, take);
+    if (whole || found->second.empty()) below_.erase(found);
+  }
+}
+
+FieldSet operator|(FieldSet set, const FieldSet& other) {
+  set.add(other);
+  return set;
 }
 
 FieldSet FieldSet::operator&(const FieldSet& other) const {
@@ -273,26 +289,14 @@ FieldSet FieldSet::operator&(const FieldSet& other) const {
   return out;
 }
 
-FieldSet FieldSet::operator-(const FieldSet& other) const {
-  FieldSet out;
-  out.owned_ = owned_ && !other.owned_;
-  sideBySide(below_, other.below_, [&](const Step& step, auto* ours, auto* theirs) {
-    if (!ours) return;
-    if (FieldSet rest = theirs ? *ours - *theirs : *ours; !rest.empty())
-      out.below_.emplace_back(step, std::move(rest));
-  });
-  return out;
+FieldSet operator-(FieldSet set, const FieldSet& other) {
+  set.remove(other, FieldSet::Take::Each);
+  return set;
 }
 
-FieldSet FieldSet::without(const FieldSet& other) const {
-  FieldSet out;
-  out.owned_ = owned_;
-  sideBySide(below_, other.below_, [&](const Step& step, auto* ours, auto* theirs) {
-    if (!ours || (theirs && theirs->owned_)) return;
-    if (FieldSet rest = theirs ? ours->without(*theirs) : *ours; !rest.empty())
-      out.below_.emplace_back(step, std::move(rest));
-  });
-  return out;
+FieldSet without(FieldSet set, const FieldSet& other) {
+  set.remove(other, FieldSet::Take::WithAllBelow);
+  return set;
 }
 
 void FieldSet::each(FieldPath& path, const Function<void(const FieldPath&)>& visit) const {

@@ -70,16 +70,16 @@ class FieldSet {
   // for whoever puts something into it; and all of them, in their order.
   using Below = std::pair<Step, FieldSet>;
   const FieldSet* find(const Step& step) const;
-  FieldSet& at(const Step& step);
-  void insert(const Step& step,
-              FieldSet set);  // joined with what is there; an empty one is not put
+  FieldSet& at(Step step);
+  void insert(Step step, FieldSet set);  // joined with what is there; an empty one is not put
   const std::vector<Below>& below() const { return below_; }
 
-  FieldSet operator|(const FieldSet& other) const;  // what either owns
-  FieldSet operator&(const FieldSet& other) const;  // what both own
-  FieldSet operator-(const FieldSet& other) const;  // without what the other owns
+  // What either owns, what both own, and what the other does not own.
+  friend FieldSet operator|(FieldSet set, const FieldSet& other);
+  FieldSet operator&(const FieldSet& other) const;
+  friend FieldSet operator-(FieldSet set, const FieldSet& other);
   // Without what the other owns and all that is below it.
-  FieldSet without(const FieldSet& other) const;
+  friend FieldSet without(FieldSet set, const FieldSet& other);
 
   // Every owned place: those at one level before those further below.
   void each(const Function<void(const FieldPath& path)>& visit) const;
@@ -89,6 +89,9 @@ class FieldSet {
  private:
   void each(FieldPath& path, const Function<void(const FieldPath& path)>& visit) const;
   std::vector<Below>::const_iterator place(const Step& step) const;
+  void add(const FieldSet& other);
+  enum class Take { Each, WithAllBelow };
+  void remove(const FieldSet& other, Take take);
 
   bool owned_ = false;
   std::vector<Below> below_;  // sorted

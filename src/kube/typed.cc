@@ -174,25 +174,27 @@ class Checker {
   }
 
   void list(const Shape& shape, const Array& items) {
-    bool atomic = shape.isAtomic(As::List);
+    Shape item = shape.item();
+    if (shape.isAtomic(As::List)) {
+      for (std::size_t i = 0; i < items.size(); ++i)
+        within(format("[{}]", i), [&] { check(item, items[i]); });
+      return;
+    }
     Items keys(shape);
     std::set<Step> seen;
     for (std::size_t i = 0; i < items.size(); ++i) {
-      Step step{Step::By::Index, i};
-      if (!atomic) {
-        auto keyed = keys.step(items[i]);
-        if (!keyed) return problem(format("element {}: {}", i, keyed.error().message));
-        step = *std::move(keyed);
-        if (!seen.insert(step).second && duplicates_ == Duplicates::Refuse)
-          problem(format("duplicate entries for key {}", step.pathText()));
-      }
-      within(step, [&] { check(shape.item(), items[i]); });
+      auto step = keys.step(items[i]);
+      if (!step) return problem(format("element {}: {}", i, step.error().message));
+      std::string path = step->pathText();
+      if (!seen.insert(*std::move(step)).second && duplicates_ == Duplicates::Refuse)
+        problem(format("duplicate entries for key {}", path));
+      within(path, [&] { check(item, items[i]); });
     }
   }
 
   void map(const Shape& shape, const Object& members) {
     for (const auto& [name, value] : members)
-      within(Step::field(name), [&] {
+      within(".", name, [&] {
         if (auto member = shape.member(name))
           check(*member, value);
         else
@@ -201,9 +203,13 @@ class Checker {
   }
 
   template <class Inside>
-  void within(const Step& step, Inside inside) {
+  void within(std::string_view step, Inside inside) {
+    within(step, "", inside);
+  }
+  template <class Inside>
+  void within(std::string_view step, std::string_view name, Inside inside) {
     std::size_t length = path_.size();
-    path_ += step.pathText();
+    path_.append(step).append(name);
     inside();
     path_.resize(length);
   }
@@ -251,6 +257,7 @@ class Comparer {
  public:
   // Null: absent.
   static Comparison compare(const Shape& shape, const Value* before, const Value* after) {
+    if (before && after && *before == *after) return {};
     Comparer one{before, after, {}};
     bool leaf = false;
     Taken was = take(shape, before), is = take(shape, after);
