@@ -473,18 +473,14 @@ void walkStruct(Type type, Value& value) {
     }
     if (plan->apply) plan->apply(value);
   }
-  for (std::size_t i = 0; i < type.fieldCount(); ++i) {
-    Field field = type.fieldAt(i);
-    if (field.isInline()) {
-      walkStruct(field.type(), value);
-      continue;
-    }
-    Form form = field.type().form();
-    if (form != Form::Struct && form != Form::List && form != Form::Map) continue;
-    Value* member = value.makeObject().find(field.name());
-    if (!member || member->isNull()) continue;
-    if (field.goName() == "v1.ResourceList") roundUp(*member);
-    walk(field.type(), *member);
+  for (std::size_t i = 0; i < type.fieldCount() && type.fieldAt(i).isInline(); ++i)
+    walkStruct(type.fieldAt(i).type(), value);
+  for (auto& [name, member] : value.makeObject()) {
+    if (!member.isObject() && !member.isArray()) continue;
+    auto field = type.ownField(name);
+    if (!field) continue;
+    if (field->goName() == "v1.ResourceList") roundUp(member);
+    walk(field->type(), member);
   }
 }
 

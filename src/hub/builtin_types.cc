@@ -404,9 +404,7 @@ void typedFields(Type type, Value& value, std::vector<json::Object::Member>& out
     std::string_view name = field.name();
     Form form = field.type().form();
     while (member != members.end() && member->first < name) ++member;
-    Value* given = member != members.end() && member->first == name && !member->second.isNull()
-                       ? &member->second
-                       : nullptr;
+    bool given = member != members.end() && member->first == name && !member->second.isNull();
     // To Go what is a struct is never empty, also where its JSON is a text or a number.
     bool leave_out = field.omitsZero() || (field.omitsEmpty() && !isGoStruct(form));
     if (!given) {
@@ -416,9 +414,9 @@ void typedFields(Type type, Value& value, std::vector<json::Object::Member>& out
         out.emplace_back(name, zeroOf(field.type()));
       continue;
     }
-    Value made = typedValue(field.type(), std::move(*given));
+    Value& made = member->second = typedValue(field.type(), std::move(member->second));
     if (!field.isPointer() && field.omitsEmpty() && isEmpty(form, made)) continue;
-    out.emplace_back(name, std::move(made));
+    out.push_back(std::move(*member));
   }
 }
 

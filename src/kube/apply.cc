@@ -179,6 +179,7 @@ class Ownership {
 
   // What became coarser since is owned as a whole; what is of a version that is gone, goes.
   void reconcile(const Value& live) {
+    if (shape_.isBuiltIn() && !writer_.convert) return;  // its types never change
     for (auto it = entries_.begin(); it != entries_.end();) {
       Entry& entry = it->second;
       bool same = entry.api_version == writer_.api_version || !writer_.convert;
@@ -435,8 +436,11 @@ Value update(const Shape& shape, const Value& before, Value after, const Writer&
   Entries entries = entriesBefore(shape, before, after, writer);
   after = withManagedFields(std::move(after), {});
   if (entries.empty() && !uid(before).empty()) return after;
-  Value old = before.isNull() ? shape.emptyObject() : withManagedFields(before, {});
-  if (!conforms(shape, old, Duplicates::Allow) || !conforms(shape, after, Duplicates::Allow))
+  Value nothing = before.isNull() ? shape.emptyObject() : Value();
+  const Value& old = before.isNull() ? nothing : before;
+  // What is of a built-in kind was read by its types, and they never change.
+  if (!shape.isBuiltIn() &&
+      (!conforms(shape, old, Duplicates::Allow) || !conforms(shape, after, Duplicates::Allow)))
     return after;
   entries = updated(shape, old, after, writer, std::move(entries));
   return withManagedFields(std::move(after), std::move(entries));

@@ -92,12 +92,18 @@ std::string_view Type::name() const {
   return form() == Form::Struct ? nameAt(kStructs[kTypes[row_].element].name) : "";
 }
 
-std::optional<Field> Type::field(std::string_view name) const {
+std::optional<Field> Type::ownField(std::string_view name) const {
   if (!*this || name.empty()) return std::nullopt;
   auto rows = fieldsOf(kTypes[row_]);
   auto found = std::ranges::lower_bound(rows, name, {}, [](auto& row) { return nameAt(row.name); });
   if (found != rows.end() && nameAt(found->name) == name) return Field(position(*found));
-  for (const FieldRow& row : rows) {
+  return std::nullopt;
+}
+
+std::optional<Field> Type::field(std::string_view name) const {
+  if (auto own = ownField(name)) return own;
+  if (!*this) return std::nullopt;
+  for (const FieldRow& row : fieldsOf(kTypes[row_])) {
     if (row.name != 0) break;  // inline ones come first
     if (auto within = Type(row.type).field(name)) return within;
   }

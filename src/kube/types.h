@@ -64,6 +64,7 @@ class Type {
   // The field of a struct by its name in JSON, or by its number in protobuf. Fields of inline
   // structs are found by name, but not by number.
   std::optional<Field> field(std::string_view name) const;
+  std::optional<Field> ownField(std::string_view name) const;  // without those of inline structs
   std::optional<Field> field(std::uint32_t number) const;
   // In the order of their names, inline structs first.
   std::size_t fieldCount() const;
