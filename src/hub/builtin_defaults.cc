@@ -674,8 +674,8 @@ void prepareForUpdate(const BuiltIn& kind, Value& object, const Value& old) {
 }
 
 void prepareForStatusUpdate(const BuiltIn& kind, Value& object, const Value& old) {
-  Value kept = object["status"];
-  Value meta = object["metadata"];
+  Value kept = std::move(object.make("status"));
+  Value meta = std::move(object.make("metadata"));
   keep(meta, old["metadata"], "generation");
   if (kind.kind == "Deployment") keep(meta, old["metadata"], "labels");
   if (kind.kind == "Pod") {

@@ -226,16 +226,16 @@ Base64 readBase64(std::string_view text) {
 class Reader {
  public:
   void structOf(Type type, const Value& value) {
-    std::string outer = std::exchange(struct_, std::string(cut(type.name(), " ").second));
+    std::string_view outer = std::exchange(struct_, cut(type.name(), " ").second);
     for (const auto& [name, member] : value.object()) {
       auto field = type.field(name);
       if (!field || fatal_) continue;
       std::size_t length = path_.size();
-      path_ += (path_.empty() ? "" : ".") + name;
+      path_.append(path_.empty() ? "" : ".").append(name);
       read(field->type(), member, field->goName());
       path_.resize(length);
     }
-    struct_ = std::move(outer);
+    struct_ = outer;
   }
 
   // What cannot be read ends it; of wrong types the first is remembered.
@@ -330,7 +330,8 @@ class Reader {
                   jsonWord(value), number, struct_, path_, into);
   }
 
-  std::string path_, struct_;
+  std::string path_;
+  std::string_view struct_;
   std::optional<std::string> first_, fatal_;
 };
 
@@ -365,7 +366,7 @@ void findUnknown(Type type, const Value& value, std::string& path, std::vector<s
 // --- typed
 
 Value zeroOf(Type type);
-Value typedValue(Type type, Value value);
+void makeTyped(Type type, Value& value);
 
 bool isEmpty(Form form, const Value& value) {
   switch (form) {
@@ -391,40 +392,73 @@ bool isGoStruct(Form form) {
          form == Form::Quantity || form == Form::IntOrString;
 }
 
-// Takes them out of the value. Fields and members are both sorted by name.
-void typedFields(Type type, Value& value, std::vector<json::Object::Member>& out) {
-  json::Object& members = value.makeObject();
+// Every field of a struct with its member, null where there is none. Both are sorted by name, but
+// for those of inline structs, which come first.
+template <class Each>
+void eachField(Type type, json::Object& members, const Each& each) {
   auto member = members.begin();
   for (std::size_t i = 0; i < type.fieldCount(); ++i) {
     Field field = type.fieldAt(i);
     if (field.isInline()) {
-      typedFields(field.type(), value, out);
+      eachField(field.type(), members, each);
       continue;
     }
-    std::string_view name = field.name();
-    Form form = field.type().form();
-    while (member != members.end() && member->first < name) ++member;
-    bool given = member != members.end() && member->first == name && !member->second.isNull();
-    // To Go what is a struct is never empty, also where its JSON is a text or a number.
-    bool leave_out = field.omitsZero() || (field.omitsEmpty() && !isGoStruct(form));
-    if (!given) {
-      if (field.showsNull())
-        out.emplace_back(name, nullptr);
-      else if (!field.isPointer() && form != Form::Any && !leave_out)
-        out.emplace_back(name, zeroOf(field.type()));
-      continue;
-    }
-    Value& made = member->second = typedValue(field.type(), std::move(member->second));
-    if (!field.isPointer() && field.omitsEmpty() && isEmpty(form, made)) continue;
-    out.push_back(std::move(*member));
+    while (member != members.end() && member->first < field.name()) ++member;
+    bool given = member != members.end() && member->first == field.name();
+    each(field, given ? &*member : nullptr);
   }
 }
 
-Value typedStruct(Type type, Value value) {
-  std::vector<json::Object::Member> members;
-  members.reserve(value.object().size());
-  typedFields(type, value, members);
-  return json::Object(std::move(members));
+enum class Presence { AsGiven, Null, Zero, Absent };
+
+// How a field is shown. To Go what is a struct is never empty, also where its JSON is a text or a
+// number.
+Presence presenceOf(Field field, const json::Object::Member* given) {
+  Form form = field.type().form();
+  if (given && !given->second.isNull()) {
+    bool dropped = !field.isPointer() && field.omitsEmpty() && isEmpty(form, given->second);
+    return dropped ? Presence::Absent : Presence::AsGiven;
+  }
+  if (field.showsNull()) return Presence::Null;
+  bool leave_out = field.isPointer() || form == Form::Any || field.omitsZero() ||
+                   (field.omitsEmpty() && !isGoStruct(form));
+  return leave_out ? Presence::Absent : Presence::Zero;
+}
+
+// Most are typed already: then nothing is moved.
+void makeStructTyped(Type type, Value& value) {
+  json::Object& members = value.makeObject();
+  std::size_t stay = 0;
+  bool complete = true;
+  eachField(type, members, [&](Field field, json::Object::Member* given) {
+    if (given && !given->second.isNull()) makeTyped(field.type(), given->second);
+    Presence presence = presenceOf(field, given);
+    bool stays = given && (presence == Presence::AsGiven || presence == Presence::Null);
+    if (stays)
+      ++stay;
+    else if (presence != Presence::Absent)
+      complete = false;
+  });
+  if (complete && stay == members.size()) return;
+
+  std::vector<json::Object::Member> out;
+  out.reserve(members.size() + 4);
+  eachField(type, members, [&](Field field, json::Object::Member* given) {
+    switch (presenceOf(field, given)) {
+      case Presence::AsGiven:
+        out.push_back(std::move(*given));
+        break;
+      case Presence::Null:
+        out.emplace_back(field.name(), nullptr);
+        break;
+      case Presence::Zero:
+        out.emplace_back(field.name(), zeroOf(field.type()));
+        break;
+      case Presence::Absent:
+        break;
+    }
+  });
+  value = json::Object(std::move(out));
 }
 
 Value zeroOf(Type type) {
@@ -439,42 +473,44 @@ Value zeroOf(Type type) {
       return false;
     case Form::Quantity:
       return "0";
-    case Form::Struct:
-      return typedStruct(type, json::Object{});
+    case Form::Struct: {
+      Value empty = json::Object{};
+      makeStructTyped(type, empty);
+      return empty;
+    }
     default:
       return nullptr;
   }
 }
 
-Value typedValue(Type type, Value value) {
-  if (value.isNull()) return zeroOf(type);
+void makeTyped(Type type, Value& value) {
+  if (value.isNull()) {
+    value = zeroOf(type);
+    return;
+  }
   switch (type.form()) {
-    case Form::Quantity: {
-      auto quantity = kube::Quantity::fromJson(value);
-      return quantity ? Value(quantity->text()) : value;
-    }
+    case Form::Quantity:
+      if (auto quantity = kube::Quantity::fromJson(value)) value = quantity->text();
+      return;
     case Form::Time:
-    case Form::MicroTime: {
-      auto time = parseTime(value.string());
-      if (!time) return value;
-      return type.form() == Form::Time ? formatTime(*time) : formatTimeMicros(*time);
-    }
+      if (auto time = parseTime(value.string())) value = formatTime(*time);
+      return;
+    case Form::MicroTime:
+      if (auto time = parseTime(value.string())) value = formatTimeMicros(*time);
+      return;
     case Form::Bytes:
-      return base64Encode(readBase64(value.string()).bytes);
+      value = base64Encode(readBase64(value.string()).bytes);
+      return;
     case Form::Struct:
-      return typedStruct(type, std::move(value));
-    case Form::Map: {
-      for (auto& [key, member] : value.makeObject())
-        member = typedValue(type.element(), std::move(member));
-      return value;
-    }
-    case Form::List: {
-      for (Value& element : value.makeArray())
-        element = typedValue(type.element(), std::move(element));
-      return value;
-    }
+      return makeStructTyped(type, value);
+    case Form::Map:
+      for (auto& [key, member] : value.makeObject()) makeTyped(type.element(), member);
+      return;
+    case Form::List:
+      for (Value& element : value.makeArray()) makeTyped(type.element(), element);
+      return;
     default:
-      return value;
+      return;
   }
 }
 
@@ -504,7 +540,8 @@ Error strictError(const BuiltIn& kind, const std::vector<std::string>& unknown,
 }
 
 Value typed(const BuiltIn& kind, Value object) {
-  return typedStruct(kind.type(), std::move(object));
+  makeStructTyped(kind.type(), object);
+  return object;
 }
 
 }  // namespace cadre::hub

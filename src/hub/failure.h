@@ -50,7 +50,8 @@ class [[nodiscard]] Outcome {
   Outcome(Failure failure) : state_(std::move(failure)) {}  // NOLINT
 
   explicit operator bool() const { return std::holds_alternative<T>(state_); }
-  T& operator*() { return std::get<T>(state_); }
+  T& operator*() & { return std::get<T>(state_); }
+  T&& operator*() && { return std::get<T>(std::move(state_)); }
   T* operator->() { return &std::get<T>(state_); }
   const Failure& failure() const { return std::get<Failure>(state_); }
 
