@@ -87,14 +87,15 @@ constexpr std::string_view kPercent =
 // --- At
 
 At At::operator[](std::string_view field) const {
-  return {(*value_)[field], path_.empty() ? std::string(field) : path_ + "." + std::string(field),
-          *findings_};
+  const Value& member = (*value_)[field];
+  if (!named_) return at(member, "");
+  return at(member, path_.empty() ? std::string(field) : path_ + "." + std::string(field));
 }
 At At::item(std::size_t index) const {
-  return {value_->at(index), format("{}[{}]", path_, index), *findings_};
+  return at(value_->at(index), named_ ? format("{}[{}]", path_, index) : "");
 }
 At At::key(std::string_view key) const {
-  return {(*value_)[key], format("{}[{}]", path_, key), *findings_};
+  return at((*value_)[key], named_ ? format("{}[{}]", path_, key) : "");
 }
 std::vector<At> At::items() const {
   std::vector<At> out;

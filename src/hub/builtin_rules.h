@@ -22,6 +22,13 @@ class At {
  public:
   At(const json::Value& value, std::string path, Findings& findings)
       : value_(&value), path_(std::move(path)), findings_(&findings) {}
+  // Without paths, for who wants to know whether there is a finding at all: most often there is
+  // none, and paths are what takes longest.
+  static At unnamed(const json::Value& value, Findings& findings) {
+    At at(value, "", findings);
+    at.named_ = false;
+    return at;
+  }
 
   // Members and elements; what is not there is null.
   At operator[](std::string_view field) const;
@@ -29,9 +36,9 @@ class At {
   At key(std::string_view key) const;  // of a map: "limits[cpu]"
   std::vector<At> items() const;
   // The same value, told by another path: where the server does not name the field it means.
-  At as(std::string path) const { return {*value_, std::move(path), *findings_}; }
+  At as(std::string path) const { return at(*value_, std::move(path)); }
   // Another value told by this path.
-  At with(const json::Value& value) const { return {value, path_, *findings_}; }
+  At with(const json::Value& value) const { return at(value, path_); }
 
   const json::Value& value() const { return *value_; }
   const json::Value& operator*() const { return *value_; }
@@ -69,7 +76,14 @@ class At {
   void add(kube::Fault fault, std::string message) const;
 
   const json::Value* value_;
+  At at(const json::Value& value, std::string path) const {
+    At other(value, std::move(path), *findings_);
+    other.named_ = named_;
+    return other;
+  }
+
   std::string path_;
+  bool named_ = true;
   Findings* findings_;
 };
 

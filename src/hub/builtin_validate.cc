@@ -178,14 +178,19 @@ std::vector<kube::FieldError> validateBuiltIn(const BuiltIn& kind, const Value& 
                                               const Value* old) {
   if (kind.kind == "CustomResourceDefinition")
     return validateCrd(object, old ? *old : json::Value());
-  Findings findings;
-  At whole(object, "", findings);
   static const Value kNothing;
   const Value& before = old ? *old : kNothing;
   const KindRules& rules = rulesOf(kind);
-  checkMetadata(whole["metadata"], rules, before);
-  if (old) checkMetadataUpdate(whole["metadata"], before["metadata"]);
-  if (rules.check) rules.check(whole, before);
+  auto check = [&](const At& whole) {
+    checkMetadata(whole["metadata"], rules, before);
+    if (old) checkMetadataUpdate(whole["metadata"], before["metadata"]);
+    if (rules.check) rules.check(whole, before);
+  };
+  Findings findings;
+  check(At::unnamed(object, findings));
+  if (findings.empty()) return findings;
+  findings.clear();
+  check(At(object, "", findings));
   return findings;
 }
 
