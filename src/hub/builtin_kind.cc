@@ -21,6 +21,7 @@ class BuiltInKind : public Kind {
     stored_version = resource.version;
     has_status = row.hasStatus();
     has_scale = row.hasScale();
+    deleted_shown = row.deleted_shown;
     for (std::string_view verb : row.verbs()) verbs.emplace_back(verb);
   }
 

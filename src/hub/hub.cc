@@ -386,6 +386,10 @@ void Hub::servePath(const CallRef& call) {
     return answer(call, 200,
                   json::Object{{"major", "1"},
                                {"minor", "34"},
+                               {"emulationMajor", "1"},
+                               {"emulationMinor", "34"},
+                               {"minCompatibilityMajor", "1"},
+                               {"minCompatibilityMinor", "33"},
                                {"gitVersion", "v1.34.4+cadre"},
                                {"gitCommit", ""},
                                {"gitTreeState", "clean"},
@@ -989,7 +993,11 @@ void Hub::removeAdmitted(const CallRef& call, const Deleting& deleting) {
   auto there = registry_.get(*call->kind, call->key());
   auto written = registry_.remove(call->kind, call->key(), deleting);
   if (!written) return refuse(call, written.failure());
-  if (!written->object.isNull()) return answer(call, 200, written->object);
+  if (written->object.isNull() && call->kind->deleted_shown) written->object = *there;
+  if (!written->object.isNull())
+    return answer(call, 200,
+                  shownAs(*call->kind, std::move(written->object), call->form, call->include(),
+                          true, scheduler_.clock().now()));
   const kube::Resource& resource = call->kind->resource;
   json::Object details{
       {"name", call->asked.name}, {"kind", resource.plural}, {"uid", kube::uid(*there)}};

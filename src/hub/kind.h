@@ -31,6 +31,7 @@ class Kind {
   std::string storage;  // "apps/deployments": the same for all versions
   std::string stored_version;
   bool has_status = false, has_scale = false;
+  bool deleted_shown = false;  // a deletion answers with the object that is gone
   // Empty: all that there are.
   std::vector<std::string> verbs = {};
 
