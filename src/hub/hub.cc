@@ -116,7 +116,7 @@ std::vector<kube::FieldError> watchErrors(const Asked& asked) {
 }
 
 void checkDryRun(std::string_view value, std::vector<kube::FieldError>& errors) {
-  if (value.empty() || value == "All") return;
+  if (value == "All") return;
   errors.push_back(wrong("dryRun", kube::Fault::NotSupported,
                          format("Unsupported value: [\"{}\"]: supported values: \"All\"", value)));
 }
@@ -338,10 +338,11 @@ void Hub::serve(const CallRef& call) {
           : !asked.subresource.empty() &&
                 !(kind.storage == "namespaces" && asked.subresource == "finalize"))
     return refuse(call, noSuchResource());
+  bool lists = asked.verb == Verb::List || asked.verb == Verb::DeleteCollection;
   auto form =
       parseAccept(call->request->headers.get("accept"), asked.verb == Verb::Watch ? Answered::Watch
-                                                        : collection              ? Answered::List
-                                                                     : Answered::Object);
+                                                        : lists                   ? Answered::List
+                                                                : Answered::Object);
   if (!form) return refuse(call, notAcceptable(kCanWrite));
   call->form = *form;
   if (std::string_view include = asked.option("includeObject");
@@ -758,8 +759,8 @@ std::optional<Failure> Hub::parseWriting(Call& call, std::string_view options,
   }
   writing.subresource = call.asked.subresource;
   writing.force = call.asked.flag("force");
-  checkDryRun(call.option("dryRun"), errors);
-  writing.dry_run = call.option("dryRun") == "All";
+  writing.dry_run = call.asked.has("dryRun");
+  if (writing.dry_run) checkDryRun(call.option("dryRun"), errors);
   std::string_view validation = call.option("fieldValidation");
   if (validation == "Strict") {
     writing.validation = FieldValidation::Strict;
@@ -950,10 +951,10 @@ Outcome<Deleting> Hub::parseDeleting(Call& call) const {
     if (!deleting.grace) return noNumber(grace);
   }
   std::vector<kube::FieldError> errors;
-  std::string_view dry_run = call.option("dryRun");
-  if (dry_run.empty()) dry_run = options["dryRun"].at(0).string();
-  checkDryRun(dry_run, errors);
-  deleting.dry_run = dry_run == "All";
+  const json::Array& dry_run = options["dryRun"].array();
+  deleting.dry_run = call.asked.has("dryRun") || !dry_run.empty();
+  if (call.asked.has("dryRun")) checkDryRun(call.option("dryRun"), errors);
+  for (const json::Value& value : dry_run) checkDryRun(value.string(), errors);
   const std::string& policy = deleting.propagation;
   if (!policy.empty() && policy != "Background" && policy != "Foreground" && policy != "Orphan")
     errors.push_back(wrong("propagationPolicy", kube::Fault::NotSupported,
