@@ -87,7 +87,6 @@ const std::vector<Row>& rows() {
       {"core/v1 NamespaceStatus", "phase", "Active"},
       {"core/v1 EndpointPort", "protocol", "TCP"},
       {"core/v1 ServiceSpec", "sessionAffinity", "None"},
-      {"core/v1 ServiceSpec", "type", "ClusterIP"},
       {"core/v1 ServicePort", "protocol", "TCP"},
       {"core/v1 ReplicationControllerSpec", "replicas", 1},
       // workloads
@@ -242,6 +241,7 @@ void defaultPod(Value& pod) {
 
 void defaultService(Value& service) {
   Value& spec = service.make("spec");
+  setIfEmpty(spec, "type", "ClusterIP");
   const std::string type = spec["type"].string();
   if (spec["sessionAffinity"].string() == "None") {
     spec.makeObject().erase("sessionAffinityConfig");

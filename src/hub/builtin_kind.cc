@@ -1,6 +1,6 @@
 #include "hub/builtin_kind.h"
 
-#include <algorithm>
+#include <map>
 
 #include "hub/builtin_defaults.h"
 #include "hub/builtin_types.h"
@@ -21,6 +21,7 @@ class BuiltInKind : public Kind {
     stored_version = resource.version;
     has_status = row.hasStatus();
     has_scale = row.hasScale();
+    deleted_shown = row.deleted_shown;
     for (std::string_view verb : row.verbs()) verbs.emplace_back(verb);
   }
 
@@ -54,30 +55,49 @@ class BuiltInKind : public Kind {
     return validateBuiltIn(row_, object, old.isNull() ? nullptr : &old);
   }
   kube::Type type() const override { return row_.type(); }
-  bool selectable(std::string_view path) const override {
-    struct Selectable {
-      std::string_view storage, path;
-    };
-    static constexpr Selectable kPaths[] = {{"pods", "spec.nodeName"},
-                                            {"pods", "status.phase"},
-                                            {"pods", "spec.restartPolicy"},
-                                            {"pods", "spec.serviceAccountName"},
-                                            {"pods", "spec.schedulerName"},
-                                            {"pods", "status.podIP"},
-                                            {"pods", "spec.hostNetwork"},
-                                            {"pods", "status.nominatedNodeName"},
-                                            {"secrets", "type"},
-                                            {"namespaces", "status.phase"},
-                                            {"nodes", "spec.unschedulable"},
-                                            {"services", "spec.clusterIP"},
-                                            {"services", "spec.type"},
-                                            {"batch/jobs", "status.successful"},
-                                            {"apps/replicasets", "status.replicas"}};
-    if (storage == "events" || storage == "events.k8s.io/events")
-      return path.starts_with("involvedObject.") || path == "reason" || path == "type" ||
-             path == "reportingComponent" || path == "source" || path.starts_with("regarding.");
-    return std::ranges::any_of(
-        kPaths, [&](const auto& one) { return one.storage == storage && one.path == path; });
+  std::vector<Selectable> selectable() const override {
+    static const std::map<std::string_view, std::vector<Selectable>> kFields{
+        {"pods",
+         {{"spec.nodeName"},
+          {"spec.restartPolicy"},
+          {"spec.schedulerName"},
+          {"spec.serviceAccountName"},
+          {.path = "spec.hostNetwork", .empty = "false"},
+          {"status.phase"},
+          {"status.podIP"},
+          {"status.nominatedNodeName"}}},
+        {"events",
+         {{"involvedObject.kind"},
+          {"involvedObject.namespace"},
+          {"involvedObject.name"},
+          {"involvedObject.uid"},
+          {"involvedObject.apiVersion"},
+          {"involvedObject.resourceVersion"},
+          {"involvedObject.fieldPath"},
+          {"reason"},
+          {"reportingComponent"},
+          {.path = "source", .place = "source.component"},
+          {"type"}}},
+        {"events.k8s.io/events",
+         {{"regarding.kind"},
+          {"regarding.namespace"},
+          {"regarding.name"},
+          {"regarding.uid"},
+          {"regarding.apiVersion"},
+          {"regarding.resourceVersion"},
+          {"regarding.fieldPath"},
+          {"reason"},
+          {"reportingController"},
+          {"type"}}},
+        {"secrets", {{"type"}}},
+        {"namespaces", {{"status.phase"}}},
+        {"nodes", {{.path = "spec.unschedulable", .empty = "false"}}},
+        {"services", {{"spec.clusterIP"}, {"spec.type"}}},
+        {"replicationcontrollers", {{"status.replicas"}}},
+        {"apps/replicasets", {{"status.replicas"}}},
+        {"batch/jobs", {{.path = "status.successful", .place = "status.succeeded", .empty = "0"}}}};
+    auto found = kFields.find(storage);
+    return found == kFields.end() ? std::vector<Selectable>() : found->second;
   }
 
   std::vector<Column> columns() const override {
@@ -93,6 +113,9 @@ class BuiltInKind : public Kind {
   }
   json::Array cells(const json::Value& object, Time now) const override {
     return hub::cells(row_, object, now);
+  }
+  json::Array rowConditions(const json::Value& object) const override {
+    return hub::rowConditions(row_, object);
   }
 
  private:

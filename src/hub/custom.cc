@@ -99,7 +99,7 @@ class CustomKind final : public Kind {
                 withoutDot(scale["labelSelectorPath"].string())};
     }
     for (const json::Value& one : version["selectableFields"].array())
-      selectable_.push_back(withoutDot(one["jsonPath"].string()));
+      selectable_.push_back({.path = withoutDot(one["jsonPath"].string())});
     // The root is an object with metadata, whatever its schema says.
     schema_.embedded = true;
     addColumns(version["additionalPrinterColumns"]);
@@ -155,9 +155,7 @@ class CustomKind final : public Kind {
   bool hasGeneration() const override { return true; }
 
   const json::Value* schema() const override { return &open_api_; }
-  bool selectable(std::string_view path) const override {
-    return std::ranges::find(selectable_, path) != selectable_.end();
-  }
+  std::vector<Selectable> selectable() const override { return selectable_; }
 
   std::vector<Column> columns() const override {
     std::vector<Column> out{{.name = "Name",
@@ -339,7 +337,7 @@ class CustomKind final : public Kind {
   const kube::Kind* const native_;
   const bool has_rules_;
   std::vector<Printed> printed_;
-  std::vector<std::string> selectable_;
+  std::vector<Selectable> selectable_;
   Scale scale_;
 };
 

@@ -28,6 +28,10 @@ struct Part {
 std::vector<Part> partsOf(const Kind& kind) {
   std::vector<Part> parts;
   if (kind.has_scale) parts.push_back({"scale", "autoscaling", "v1", "Scale", kPartVerbs});
+  if (kind.storage == "namespaces")
+    parts.push_back({"finalize", "", "", kind.resource.kind, {"update"}});
+  if (kind.storage == "serviceaccounts")
+    parts.push_back({"token", "authentication.k8s.io", "v1", "TokenRequest", {"create"}});
   if (kind.has_status) parts.push_back({"status", "", "", kind.resource.kind, kPartVerbs});
   return parts;
 }

@@ -20,6 +20,10 @@ namespace {
 
 constexpr std::size_t kMaxBody = 3u << 20;
 constexpr std::string_view kJson = "application/json", kYaml = "application/yaml";
+constexpr std::string_view kText = "text/plain; charset=utf-8";
+constexpr std::string_view kNoPage = "404 page not found\n";
+constexpr std::string_view kCanWrite = "application/json, application/yaml";
+constexpr std::size_t kMaxManager = 128;
 constexpr std::string_view kAggregated =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 constexpr Duration kTooFresh = 3s;
@@ -53,6 +57,85 @@ struct Continue {
                     {(*value)["ns"].string(), (*value)["start"].string()}};
   }
 };
+
+Failure noNumber(std::string_view text) {
+  return badRequest(format("strconv.ParseInt: parsing \"{}\": invalid syntax", text));
+}
+
+Failure noVersion(std::string_view text) {
+  return {500, "",
+          format("resourceVersion: Invalid value: \"{}\": strconv.ParseUint: parsing \"{}\": "
+                 "invalid syntax",
+                 text, text)};
+}
+
+// How resourceVersion, its match and sendInitialEvents go together.
+std::vector<kube::FieldError> listErrors(const Asked& asked) {
+  std::vector<kube::FieldError> errors;
+  std::string_view match = asked.option("resourceVersionMatch"),
+                   version = asked.option("resourceVersion");
+  auto forbid = [&](std::string_view field, std::string_view why) {
+    errors.push_back(wrong(field, kube::Fault::Forbidden, format("Forbidden: {}", why)));
+  };
+  if (!match.empty() && version.empty())
+    forbid("resourceVersionMatch",
+           "resourceVersionMatch is forbidden unless resourceVersion is provided");
+  if (!match.empty() && !asked.option("continue").empty())
+    forbid("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided");
+  if (!match.empty() && match != "Exact" && match != "NotOlderThan")
+    errors.push_back(wrong("resourceVersionMatch", kube::Fault::NotSupported,
+                           format("Unsupported value: \"{}\": supported values: \"Exact\", "
+                                  "\"NotOlderThan\", \"\"",
+                                  match)));
+  if (match == "Exact" && version == "0")
+    forbid("resourceVersionMatch",
+           "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
+  if (asked.has("sendInitialEvents"))
+    forbid("sendInitialEvents", "sendInitialEvents is forbidden for list");
+  return errors;
+}
+
+std::vector<kube::FieldError> watchErrors(const Asked& asked) {
+  std::vector<kube::FieldError> errors;
+  std::string_view match = asked.option("resourceVersionMatch");
+  bool initial = asked.has("sendInitialEvents");
+  if (initial && match != "NotOlderThan")
+    errors.push_back(wrong("resourceVersionMatch", kube::Fault::Forbidden,
+                           "Forbidden: sendInitialEvents requires setting resourceVersionMatch to "
+                           "NotOlderThan"));
+  if (!initial && !match.empty())
+    errors.push_back(wrong("resourceVersionMatch", kube::Fault::Forbidden,
+                           "Forbidden: resourceVersionMatch is forbidden for watch unless "
+                           "sendInitialEvents is provided"));
+  if (!match.empty() && match != "NotOlderThan")
+    errors.push_back(wrong("resourceVersionMatch", kube::Fault::NotSupported,
+                           format("Unsupported value: \"{}\": supported values: "
+                                  "\"NotOlderThan\"",
+                                  match)));
+  return errors;
+}
+
+void checkDryRun(std::string_view value, std::vector<kube::FieldError>& errors) {
+  if (value == "All") return;
+  errors.push_back(wrong("dryRun", kube::Fault::NotSupported,
+                         format("Unsupported value: [\"{}\"]: supported values: \"All\"", value)));
+}
+
+void checkManager(std::string_view manager, std::vector<kube::FieldError>& errors) {
+  if (manager.size() > kMaxManager)
+    errors.push_back(wrong("fieldManager", kube::Fault::TooLong,
+                           format("Too long: may not be more than {} bytes", kMaxManager)));
+  auto control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
+  auto bad = std::ranges::find_if(manager, control);
+  if (bad == manager.end()) return;
+  std::string shown;
+  for (char c : manager)
+    shown += control(static_cast<unsigned char>(c)) ? format("\\x{:02x}", c) : std::string(1, c);
+  errors.push_back(
+      wrong("fieldManager", kube::Fault::Invalid,
+            format("Invalid value: \"{}\": invalid character U+{:04X} (at position {})", shown,
+                   *bad, bad - manager.begin())));
+}
 
 std::string warningText(std::string_view text) {
   std::string quoted;
@@ -217,7 +300,7 @@ void Hub::answer(const CallRef& call, int code, const json::Value& body) {
 }
 
 void Hub::refuse(const CallRef& call, const Failure& failure) {
-  answer(call, failure.code, std::string(kJson), json::write(failure.status()));
+  answer(call, failure.code, failure.status());
 }
 
 // ---- What is asked
@@ -225,6 +308,9 @@ void Hub::refuse(const CallRef& call, const Failure& failure) {
 void Hub::serve(const CallRef& call) {
   Asked& asked = call->asked;
   if (!asked.resource) return servePath(call);
+  constexpr std::string_view kMethods[] = {"GET", "POST", "PUT", "PATCH", "DELETE"};
+  if (std::ranges::find(kMethods, call->request->method) == std::end(kMethods))
+    return refuse(call, methodNotAllowed());
   if (asked.group == "authentication.k8s.io" || asked.group == "authorization.k8s.io")
     return review(call);
   call->kind = kinds_.find(asked.group, asked.version, asked.plural);
@@ -236,15 +322,14 @@ void Hub::serve(const CallRef& call) {
                              [&](const auto& version) { return version.name == asked.version; });
         });
     if (known) return refuse(call, noSuchResource());
-    return answer(call, 404, "text/plain; charset=utf-8", "404 page not found\n");
+    return answer(call, 404, std::string(kText), std::string(kNoPage));
   }
   const Kind& kind = *call->kind;
   bool collection = asked.name.empty();
   if (!asked.ns.empty() && !kind.resource.namespaced) return refuse(call, noSuchResource());
-  if (kind.resource.namespaced && asked.ns.empty() && (!collection || asked.verb == Verb::Create)) {
-    if (asked.verb == Verb::Create) return refuse(call, methodNotAllowed());
-    return refuse(call, noSuchResource());
-  }
+  bool reads_all = collection && (asked.verb == Verb::List || asked.verb == Verb::Watch);
+  if (kind.resource.namespaced && asked.ns.empty() && !reads_all)
+    return refuse(call, collection && kind.type() ? methodNotAllowed() : noSuchResource());
   if (kind.storage == "serviceaccounts" && asked.subresource == "token" &&
       asked.verb == Verb::Create)
     return requestToken(call);
@@ -254,10 +339,21 @@ void Hub::serve(const CallRef& call) {
           : !asked.subresource.empty() &&
                 !(kind.storage == "namespaces" && asked.subresource == "finalize"))
     return refuse(call, noSuchResource());
+  bool lists = asked.verb == Verb::List || asked.verb == Verb::DeleteCollection;
   auto form =
-      parseAccept(call->request->headers.get("accept"), collection, asked.verb == Verb::Watch);
-  if (!form) return refuse(call, notAcceptable("application/json, application/yaml"));
+      parseAccept(call->request->headers.get("accept"), asked.verb == Verb::Watch ? Answered::Watch
+                                                        : lists                   ? Answered::List
+                                                                : Answered::Object);
+  if (!form) return refuse(call, notAcceptable(kCanWrite));
   call->form = *form;
+  if (std::string_view include = asked.option("includeObject");
+      form->as == Form::As::Table && !include.empty() && include != "None" &&
+      include != "Metadata" && include != "Object")
+    return refuse(call,
+                  badRequest(format("Unable to convert to Table as requested: includeObject: "
+                                    "Invalid value: \"{}\": must be 'Metadata', 'Object', 'None', "
+                                    "or empty",
+                                    include)));
   switch (asked.verb) {
     case Verb::Get:
       return get(call);
@@ -281,15 +377,21 @@ void Hub::serve(const CallRef& call) {
 void Hub::servePath(const CallRef& call) {
   const std::vector<std::string>& path = call->asked.segments;
   const std::string& method = call->request->method;
-  if (method != "GET" && method != "HEAD") return refuse(call, methodNotAllowed());
   std::string first = path.empty() ? "" : path[0];
   bool alone = path.size() == 1;
-  if (alone && (first == "healthz" || first == "livez" || first == "readyz"))
-    return answer(call, 200, "text/plain; charset=utf-8", "ok");
+  if ((method == "GET" || method == "HEAD") &&
+      (first == "healthz" || first == "livez" || first == "readyz"))
+    return serveHealth(call);
+  if (method != "GET") return refuse(call, methodNotAllowed());
+  if (path.empty()) return servePaths(call);
   if (alone && first == "version")
     return answer(call, 200,
                   json::Object{{"major", "1"},
                                {"minor", "34"},
+                               {"emulationMajor", "1"},
+                               {"emulationMinor", "34"},
+                               {"minCompatibilityMajor", "1"},
+                               {"minCompatibilityMinor", "33"},
                                {"gitVersion", "v1.34.4+cadre"},
                                {"gitCommit", ""},
                                {"gitTreeState", "clean"},
@@ -300,32 +402,61 @@ void Hub::servePath(const CallRef& call) {
   if (alone && first == "metrics") return serveMetrics(call);
   if (alone && first == "backup" && options_.backup) return options_.backup(call->request);
   if (first == "openapi" && path.size() > 1 && path[1] == "v3") return serveOpenApi(call);
-  if (first == "api" || first == "apis") {
-    std::string accept = lower(call->request->headers.get("accept"));
-    bool all = accept.find("as=apigroupdiscoverylist") != std::string::npos &&
-               accept.find("v=v2") != std::string::npos;
-    if (alone && all) {
-      std::string text = json::write(aggregated(kinds_, first == "api"));
-      std::string etag = format("\"{:016x}\"", stableHash(text));
-      if (call->request->headers.get("if-none-match") == etag)
-        return call->request->respond(304, {{"etag", etag}, {"vary", "Accept"}}, "");
-      return call->request->respond(
-          200, {{"content-type", std::string(kAggregated)}, {"etag", etag}, {"vary", "Accept"}},
-          std::move(text));
-    }
-    if (alone) return answer(call, 200, first == "api" ? coreVersions() : groupList(kinds_));
-    for (const Kinds::Group& group : kinds_.groups()) {
-      bool core = group.name.empty();
-      if (core != (first == "api")) continue;
-      if (!core && group.name != path[1]) continue;
-      if (!core && path.size() == 2) return answer(call, 200, groupOf(group));
-      std::size_t at = core ? 1 : 2;
-      for (const Kinds::Version& version : group.versions)
-        if (path.size() == at + 1 && version.name == path[at])
-          return answer(call, 200, resourceList(group, version));
-    }
+  if (first == "api" || first == "apis") return serveDiscovery(call);
+  answer(call, 404, std::string(kText), std::string(kNoPage));
+}
+
+// Who hears an answer knows all that there is to know.
+void Hub::serveHealth(const CallRef& call) {
+  const Asked& asked = call->asked;
+  const std::vector<std::string>& path = asked.segments;
+  bool one = path.size() == 2 && path[1] == "ping";
+  if (path.size() > 1 && !one) return answer(call, 404, std::string(kText), std::string(kNoPage));
+  bool verbose = !one && asked.flag("verbose");
+  answer(call, 200, std::string(kText),
+         verbose ? format("[+]ping ok\n{} check passed\n", path[0]) : "ok");
+}
+
+void Hub::servePaths(const CallRef& call) {
+  std::vector<std::string> paths{"/api",     "/apis",       "/healthz", "/livez",
+                                 "/metrics", "/openapi/v3", "/readyz",  "/version"};
+  for (const Kinds::Group& group : kinds_.groups()) {
+    std::string base = group.name.empty() ? "/api" : "/apis/" + group.name;
+    if (!group.name.empty()) paths.push_back(base);
+    for (const Kinds::Version& version : group.versions) paths.push_back(base + "/" + version.name);
   }
-  answer(call, 404, "text/plain; charset=utf-8", "404 page not found\n");
+  std::ranges::sort(paths);
+  answer(call, 200, json::Object{{"paths", json::Array(paths.begin(), paths.end())}});
+}
+
+void Hub::serveDiscovery(const CallRef& call) {
+  const std::vector<std::string>& path = call->asked.segments;
+  bool core = path[0] == "api", alone = path.size() == 1;
+  auto form = parseAccept(call->request->headers.get("accept"),
+                          alone ? Answered::Groups : Answered::Document);
+  if (!form) return refuse(call, notAcceptable(kCanWrite));
+  call->form = *form;
+  if (form->as == Form::As::Groups)
+    return answerTagged(call, std::string(kAggregated), json::write(aggregated(kinds_, core)));
+  if (alone) return answer(call, 200, core ? coreVersions() : groupList(kinds_));
+  for (const Kinds::Group& group : kinds_.groups()) {
+    if (core ? !group.name.empty() : group.name != path[1]) continue;
+    if (!core && path.size() == 2) return answer(call, 200, groupOf(group));
+    for (const Kinds::Version& version : group.versions)
+      if (version.name == path.back()) return answer(call, 200, resourceList(group, version));
+    return refuse(call, noSuchResource());
+  }
+  answer(call, 404, std::string(kText), std::string(kNoPage));
+}
+
+// What clients keep, and ask again whether it still holds.
+void Hub::answerTagged(const CallRef& call, std::string type, std::string text) {
+  std::string etag = format("\"{:016x}\"", stableHash(text));
+  if (call->request->headers.get("if-none-match") == etag)
+    return call->request->respond(304, {{"etag", etag}, {"vary", "Accept"}}, "");
+  call->request->respond(
+      200, {{"content-type", std::move(type)}, {"etag", std::move(etag)}, {"vary", "Accept"}},
+      std::move(text));
 }
 
 // Under the names that dashboards of API servers know.
@@ -351,12 +482,16 @@ void Hub::serveOpenApi(const CallRef& call) {
   for (const Kinds::Group& group : kinds_.groups())
     for (const Kinds::Version& version : group.versions) {
       std::string name = openApiName(group, version);
-      if (wanted == name) return answer(call, 200, openApi(group, version));
+      if (wanted == name)
+        return answerTagged(call, std::string(kJson), json::write(openApi(group, version)));
       index.set(name, json::Object{{"serverRelativeURL",
                                     format("/openapi/v3/{}?hash={}", name, kinds_.edition())}});
     }
-  if (wanted.empty()) return answer(call, 200, json::Object{{"paths", std::move(index)}});
-  answer(call, 404, "text/plain; charset=utf-8", "404 page not found\n");
+  // It calls itself text everywhere.
+  if (wanted.empty())
+    return answer(call, 200, std::string(kText),
+                  json::write(json::Object{{"paths", std::move(index)}}));
+  answer(call, 404, std::string(kText), std::string(kNoPage));
 }
 
 // Kinds that are questions: what comes back is the answer, and nothing is kept.
@@ -402,7 +537,32 @@ void Hub::requestToken(const CallRef& call) {
 
 // ---- Reading
 
+// Whoever knows of a version that is not there yet may know of it from another server.
+bool Hub::waitsFor(const CallRef& call, std::int64_t wanted, void (Hub::*then)(const CallRef&)) {
+  if (wanted <= objects_.revision()) return false;
+  call->waiting = scheduler_.after(kTooFresh, [this, weak = std::weak_ptr(call), wanted, then] {
+    auto call = resumed(weak);
+    if (!call) return;
+    if (wanted <= objects_.revision()) return (this->*then)(call);
+    Failure failure{
+        504, "Timeout",
+        format("Too large resource version: {}, current: {}", wanted, objects_.revision())};
+    failure.details = {
+        {"retryAfterSeconds", 1},
+        {"causes", json::Array{json::Object{{"reason", "ResourceVersionTooLarge"},
+                                            {"message", "Too large resource version"}}}}};
+    call->request->respond(504, {{"content-type", std::string(kJson)}, {"retry-after", "1"}},
+                           json::write(failure.status()));
+  });
+  wait(call);
+  return true;
+}
+
 void Hub::get(const CallRef& call) {
+  std::string_view version = call->option("resourceVersion");
+  std::optional<std::int64_t> wanted = version.empty() ? 0 : parseInt(version);
+  if (!wanted || *wanted < 0) return refuse(call, noVersion(version));
+  if (waitsFor(call, *wanted, &Hub::get)) return;
   State state = objects_.find(call->kind->storage, call->key());
   if (!state) return refuse(call, notFound(call->kind->resource, call->asked.name));
   show(call, 200, *state);
@@ -418,123 +578,106 @@ void Hub::show(const CallRef& call, int code, const Stored& state) {
 }
 
 std::optional<Failure> Hub::parseSelection(Call& call, Selection& selection) const {
+  for (std::string_view name : {"limit", "timeoutSeconds"})
+    if (auto text = call.option(name); !text.empty() && !parseInt(text)) return noNumber(text);
+  std::vector<kube::FieldError> errors =
+      call.asked.verb == Verb::Watch ? watchErrors(call.asked) : listErrors(call.asked);
+  if (!errors.empty()) return wrongOptions("ListOptions", errors);
   selection.ns = call.asked.ns;
   auto labels = kube::LabelSelector::parse(call.option("labelSelector"));
   if (!labels) return badRequest("unable to parse requirement: " + labels.error().text());
   selection.labels = *std::move(labels);
-  std::string fields(call.option("fieldSelector"));
-  if (!call.asked.name.empty())
-    fields += (fields.empty() ? "" : ",") + format("metadata.name={}", call.asked.name);
-  auto parsed = kube::FieldSelector::parse(fields);
+  auto parsed = kube::FieldSelector::parse(call.option("fieldSelector"));
   if (!parsed) return badRequest(parsed.error().text());
-  for (const auto& term : parsed->terms())
-    if (term.path != "metadata.name" && term.path != "metadata.namespace" &&
-        !call.kind->selectable(term.path))
-      return badRequest(
-          format("\"{}\" is not a known field selector: only \"metadata.name\", "
-                 "\"metadata.namespace\"",
-                 term.path));
-  selection.fields = *std::move(parsed);
+  std::vector<kube::FieldSelector::Term> terms = parsed->terms();
+  std::vector<Kind::Selectable> own = call.kind->selectable();
+  for (auto& term : terms) {
+    if (term.path == "metadata.name" || term.path == "metadata.namespace") continue;
+    auto field = std::ranges::find(own, term.path, &Kind::Selectable::path);
+    if (field == own.end())
+      return badRequest(own.empty() ? format("\"{}\" is not a known field selector: only "
+                                             "\"metadata.name\", \"metadata.namespace\"",
+                                             term.path)
+                                    : "field label not supported: " + term.path);
+    if (!field->place.empty()) term.path = field->place;
+    if (!field->empty.empty() && term.value == field->empty) term.value.clear();
+  }
+  selection.fields = kube::FieldSelector(std::move(terms));
   return std::nullopt;
 }
 
 void Hub::list(const CallRef& call) {
+  std::string_view version = call->option("resourceVersion");
+  std::optional<std::int64_t> wanted = version.empty() ? 0 : parseInt(version);
+  if (wanted && waitsFor(call, *wanted, &Hub::list)) return;
+  auto page = pageOf(*call);
+  if (!page) return refuse(call, page.failure());
+  answer(call, *page);
+}
+
+void Hub::answer(const CallRef& call, const Page& page) {
+  std::string text = renderList(*call->kind, page.items, call->form, call->include(), page.meta,
+                                scheduler_.clock().now());
+  if (!call->form.yaml) return answer(call, 200, std::string(kJson), std::move(text));
+  answer(call, 200, *json::parse(text));
+}
+
+Outcome<Hub::Page> Hub::pageOf(Call& call) const {
   Selection selection;
-  if (auto failure = parseSelection(*call, selection)) return refuse(call, *failure);
-  std::string_view version = call->option("resourceVersion"),
-                   match = call->option("resourceVersionMatch"), token = call->option("continue");
-  std::vector<kube::FieldError> errors;
-  if (!match.empty() && version.empty())
-    errors.push_back(
-        wrong("resourceVersionMatch", kube::Fault::Forbidden,
-              "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"));
-  if (match == "Exact" && version == "0")
-    errors.push_back(
-        wrong("resourceVersionMatch", kube::Fault::Forbidden,
-              "Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""));
-  if (!match.empty() && match != "Exact" && match != "NotOlderThan")
-    errors.push_back(wrong("resourceVersionMatch", kube::Fault::NotSupported,
-                           format("Unsupported value: \"{}\": supported values: \"Exact\", "
-                                  "\"NotOlderThan\"",
-                                  match)));
-  if (call->asked.flag("sendInitialEvents"))
-    errors.push_back(wrong("sendInitialEvents", kube::Fault::Forbidden,
-                           "Forbidden: sendInitialEvents is forbidden for list"));
-  if (!errors.empty()) return refuse(call, wrongOptions("ListOptions", errors));
+  if (auto failure = parseSelection(call, selection)) return *std::move(failure);
+  std::string_view version = call.option("resourceVersion"),
+                   match = call.option("resourceVersionMatch"), token = call.option("continue");
   std::optional<std::int64_t> wanted = version.empty() ? 0 : parseInt(version);
   if (!wanted || *wanted < 0)
-    return refuse(call, badRequest(format("invalid resource version: \"{}\"", version)));
+    return badRequest(format("invalid resource version: \"{}\"", version));
   if (!token.empty() && *wanted > 0)
-    return refuse(call,
-                  badRequest("specifying resource version is not allowed when using continue"));
-  if (*wanted > objects_.revision()) {
-    // It may come, from whoever knows of it.
-    call->waiting = scheduler_.after(kTooFresh, [this, weak = std::weak_ptr(call), wanted] {
-      auto call = resumed(weak);
-      if (!call) return;
-      if (*wanted <= objects_.revision()) return list(call);
-      Failure failure{
-          504, "Timeout",
-          format("Too large resource version: {}, current: {}", *wanted, objects_.revision())};
-      failure.details = {
-          {"retryAfterSeconds", 1},
-          {"causes", json::Array{json::Object{{"reason", "ResourceVersionTooLarge"},
-                                              {"message", "Too large resource version"}}}}};
-      call->request->respond(504, {{"content-type", std::string(kJson)}, {"retry-after", "1"}},
-                             json::write(failure.status()));
-    });
-    return wait(call);
-  }
+    return badRequest("specifying resource version is not allowed when using continue");
   std::int64_t revision = objects_.revision();
   kube::ObjectKey after;
   Objects::Collection then;
-  const Objects::Collection* collection = &objects_.all(call->kind->storage);
+  const Objects::Collection* collection = &objects_.all(call.kind->storage);
   if (!token.empty()) {
     auto parsed = Continue::parse(token);
-    if (!parsed)
-      return refuse(call, badRequest("continue key is not valid: it was not made by this server"));
+    if (!parsed) return badRequest("continue key is not valid: it was not made by this server");
     revision = parsed->revision;
     after = parsed->after;
+    if (!selection.ns.empty()) after.ns = selection.ns;
   } else if (match == "Exact") {
     revision = *wanted;
   }
   if (revision != objects_.revision()) {
-    auto past = objects_.at(call->kind->storage, revision);
+    auto past = objects_.at(call.kind->storage, revision);
     if (!past)
-      return refuse(call, token.empty()
-                              ? failureOf(past.error())
-                              : expired("The provided continue parameter is too old to display a "
-                                        "consistent list result. You can start a new list without "
-                                        "the continue parameter."));
+      return token.empty()
+                 ? failureOf(past.error())
+                 : expired(
+                       "The provided continue parameter is too old to display a consistent list "
+                       "result. You can start a new list without the continue parameter.");
     then = *std::move(past);
     collection = &then;
   }
-  auto limit = parseInt(call->option("limit")).value_or(0);
+  auto limit = parseInt(call.option("limit")).value_or(0);
   if (version == "0" && match.empty()) limit = 0;  // whatever is at hand, at once
 
-  std::vector<State> items;
-  ListMeta meta{.revision = revision};
+  Page page{.meta = {.revision = revision}};
   auto next =
       token.empty() ? collection->lower_bound({selection.ns, ""}) : collection->upper_bound(after);
   bool selects = !selection.labels.matchesEverything() || !selection.fields.matchesEverything();
   for (; next != collection->end(); ++next) {
     if (!selection.ns.empty() && next->first.ns != selection.ns) break;
     if (!selection.matches(*next->second)) continue;
-    if (limit > 0 && std::cmp_equal(items.size(), limit)) {
-      meta.next = Continue{revision, items.back()->key}.text();
+    if (limit > 0 && std::cmp_equal(page.items.size(), limit)) {
+      page.meta.next = Continue{revision, page.items.back()->key}.text();
       if (!selects)
         for (;
              next != collection->end() && (selection.ns.empty() || next->first.ns == selection.ns);
              ++next)
-          ++meta.remaining;
+          ++page.meta.remaining;
       break;
     }
-    items.push_back(next->second);
+    page.items.push_back(next->second);
   }
-  std::string text =
-      renderList(*call->kind, items, call->form, call->include(), meta, scheduler_.clock().now());
-  if (!call->form.yaml) return answer(call, 200, std::string(kJson), std::move(text));
-  answer(call, 200, *json::parse(text));
+  return page;
 }
 
 void Hub::watch(const CallRef& call) {
@@ -542,14 +685,8 @@ void Hub::watch(const CallRef& call) {
   if (auto failure = parseSelection(*call, wanted.selection)) return refuse(call, *failure);
   std::string_view version = call->option("resourceVersion");
   bool send_initial = call->asked.flag("sendInitialEvents");
-  if (send_initial && call->option("resourceVersionMatch") != "NotOlderThan")
-    return refuse(
-        call, wrongOptions("ListOptions", {wrong("resourceVersionMatch", kube::Fault::Forbidden,
-                                                 "Forbidden: sendInitialEvents requires setting "
-                                                 "resourceVersionMatch to NotOlderThan")}));
   std::optional<std::int64_t> from = version.empty() ? 0 : parseInt(version);
-  if (!from || *from < 0)
-    return refuse(call, badRequest(format("invalid resource version: \"{}\"", version)));
+  if (!from || *from < 0) return refuse(call, noVersion(version));
   if (watches_.count() >= options_.watches.count)
     return refuse(call, {429, "TooManyRequests", "too many watches are open: close some"});
   wanted.bookmarks = call->asked.flag("allowWatchBookmarks");
@@ -568,9 +705,10 @@ void Hub::watch(const CallRef& call) {
     return;
   }
   std::vector<State> initial;
+  bool only_changes = call->asked.has("sendInitialEvents") && !send_initial;
   for (const auto& [key, state] : objects_.all(call->kind->storage))
-    if (wanted.selection.matches(*state)) initial.push_back(state);
-  bool bookmark = wanted.bookmarks;
+    if (!only_changes && wanted.selection.matches(*state)) initial.push_back(state);
+  bool bookmark = wanted.bookmarks && !only_changes;
   objects_.whenKept([this, call, wanted = std::move(wanted), initial = std::move(initial), bookmark,
                      revision = objects_.revision()](Result<> kept) mutable {
     if (!kept) return Watches::refuse(*call->request, internal(kept.error().text()));
@@ -619,19 +757,16 @@ std::optional<Failure> Hub::parseWriting(Call& call, std::string_view options,
                                          Writing& writing) const {
   std::vector<kube::FieldError> errors;
   writing.manager = call.option("fieldManager");
+  checkManager(writing.manager, errors);
   if (writing.manager.empty()) {
     std::string agent(call.request->headers.get("user-agent"));
-    writing.manager = shorten(agent.substr(0, agent.find('/')), 128);
+    writing.manager = shorten(agent.substr(0, agent.find('/')), kMaxManager);
     if (writing.manager.empty()) writing.manager = "unknown";
   }
   writing.subresource = call.asked.subresource;
   writing.force = call.asked.flag("force");
-  if (std::string_view dry = call.option("dryRun"); dry == "All") {
-    writing.dry_run = true;
-  } else if (!dry.empty()) {
-    errors.push_back(wrong("dryRun", kube::Fault::NotSupported,
-                           format("Unsupported value: \"{}\": supported values: \"All\"", dry)));
-  }
+  writing.dry_run = call.asked.has("dryRun");
+  if (writing.dry_run) checkDryRun(call.option("dryRun"), errors);
   std::string_view validation = call.option("fieldValidation");
   if (validation == "Strict") {
     writing.validation = FieldValidation::Strict;
@@ -639,7 +774,7 @@ std::optional<Failure> Hub::parseWriting(Call& call, std::string_view options,
     writing.validation = FieldValidation::Ignore;
   } else if (!validation.empty() && validation != "Warn") {
     errors.push_back(wrong("fieldValidation", kube::Fault::NotSupported,
-                           format("Unsupported value: \"{}\": supported values: \"Ignore\", "
+                           format("Unsupported value: \"{}\": supported values: \"\", \"Ignore\", "
                                   "\"Strict\", \"Warn\"",
                                   validation)));
   }
@@ -674,11 +809,14 @@ std::optional<Failure> Hub::checkKind(const Call& call, json::Value& object) con
     return badRequest(
         format("Object 'Kind' is missing in '{}'", shorten(json::write(object), 200)));
   }
-  if (kind != resource.kind || version != resource.apiVersion())
+  if (kind != resource.kind || version != resource.apiVersion()) {
+    std::size_t slash = version.find('/');
     return badRequest(
         format("{} in version \"{}\" cannot be handled as a {}: no kind \"{}\" is "
                "registered for this path",
-               kind, version, resource.kind, kind));
+               kind, slash == std::string::npos ? version : version.substr(slash + 1),
+               resource.kind, kind));
+  }
   object.make("apiVersion") = version;
   object.make("kind") = kind;
   return std::nullopt;
@@ -791,8 +929,11 @@ void Hub::finish(const CallRef& call, Outcome<Written> written) {
   int code = written->created ? 201 : 200;
   if (written->state) return show(call, code, *written->state);
   json::Value& object = written->object;
-  if (call->asked.subresource == "scale") object = registry_.scaleOf(*call->kind, object);
-  answer(call, code, object);
+  if (call->asked.subresource == "scale")
+    return answer(call, code, registry_.scaleOf(*call->kind, object));
+  answer(call, code,
+         shownAs(*call->kind, std::move(object), call->form, call->include(), true,
+                 scheduler_.clock().now()));
 }
 
 Outcome<Deleting> Hub::parseDeleting(Call& call) const {
@@ -800,9 +941,16 @@ Outcome<Deleting> Hub::parseDeleting(Call& call) const {
   if (!call.request->body.empty()) {
     Writing writing;
     auto body = parseBody(call, writing);
+    if (!body && body.failure().code == 400) return Failure{500, "", body.failure().message};
     if (!body) return body.failure();
     if (!body->isObject()) return badRequest("DeleteOptions must be an object");
     options = *std::move(body);
+    if (const std::string& kind = options["kind"].string();
+        !kind.empty() && kind != "DeleteOptions")
+      return Failure{500, "",
+                     format("no kind \"{}\" is registered for version \"{}\" here: a DELETE takes "
+                            "DeleteOptions",
+                            kind, options["apiVersion"].string())};
   }
   Deleting deleting{.uid = options["preconditions"]["uid"].string(),
                     .resource_version = options["preconditions"]["resourceVersion"].string(),
@@ -812,16 +960,27 @@ Outcome<Deleting> Hub::parseDeleting(Call& call) const {
     deleting.propagation = options["orphanDependents"].boolean() ? "Orphan" : "Background";
   if (options["gracePeriodSeconds"].isInteger())
     deleting.grace = options["gracePeriodSeconds"].integer();
-  if (auto grace = parseInt(call.option("gracePeriodSeconds"))) deleting.grace = grace;
-  deleting.dry_run = call.option("dryRun") == "All" || (options["dryRun"].array().size() == 1 &&
-                                                        options["dryRun"].at(0).string() == "All");
+  if (std::string_view grace = call.option("gracePeriodSeconds"); !grace.empty()) {
+    deleting.grace = parseInt(grace);
+    if (!deleting.grace) return noNumber(grace);
+  }
+  std::vector<kube::FieldError> errors;
+  const json::Array& dry_run = options["dryRun"].array();
+  deleting.dry_run = call.asked.has("dryRun") || !dry_run.empty();
+  if (call.asked.has("dryRun")) checkDryRun(call.option("dryRun"), errors);
+  for (const json::Value& value : dry_run) checkDryRun(value.string(), errors);
   const std::string& policy = deleting.propagation;
   if (!policy.empty() && policy != "Background" && policy != "Foreground" && policy != "Orphan")
-    return wrongOptions("DeleteOptions",
-                        {wrong("propagationPolicy", kube::Fault::NotSupported,
-                               format("Unsupported value: \"{}\": supported values: "
-                                      "\"Foreground\", \"Background\", \"Orphan\", \"nil\"",
-                                      policy))});
+    errors.push_back(wrong("propagationPolicy", kube::Fault::NotSupported,
+                           format("Unsupported value: \"{}\": supported values: \"Foreground\", "
+                                  "\"Background\", \"Orphan\", \"nil\"",
+                                  policy)));
+  if (options["orphanDependents"].isBool() && !options["propagationPolicy"].string().empty())
+    errors.push_back(wrong("propagationPolicy", kube::Fault::Invalid,
+                           format("Invalid value: \"{}\": orphanDependents and "
+                                  "deletionPropagation cannot be both set",
+                                  policy)));
+  if (!errors.empty()) return wrongOptions("DeleteOptions", errors);
   return deleting;
 }
 
@@ -835,8 +994,8 @@ void Hub::remove(const CallRef& call) {
     return refuse(call, forbidden(call->kind->resource, call->asked.name,
                                   "this namespace may not be deleted"));
   admit(call, askingToRemove(call, *there, *deleting),
-        [this, deleting = *deleting, uid = there->uid](const CallRef& call, const Asking&) {
-          removeAdmitted(call, deleting, uid);
+        [this, deleting = *deleting, there](const CallRef& call, const Asking&) {
+          removeAdmitted(call, deleting, *there);
         });
 }
 
@@ -854,13 +1013,17 @@ Asking Hub::askingToRemove(const CallRef& call, const Stored& state,
           .dry_run = deleting.dry_run};
 }
 
-void Hub::removeAdmitted(const CallRef& call, const Deleting& deleting, const std::string& uid) {
+void Hub::removeAdmitted(const CallRef& call, const Deleting& deleting, const Stored& there) {
   auto written = registry_.remove(call->kind, call->key(), deleting);
   if (!written) return refuse(call, written.failure());
   if (written->state) return show(call, 200, *written->state);
-  if (!written->object.isNull()) return answer(call, 200, written->object);
+  if (written->object.isNull() && call->kind->deleted_shown) return show(call, 200, there);
+  if (!written->object.isNull())
+    return answer(call, 200,
+                  shownAs(*call->kind, std::move(written->object), call->form, call->include(),
+                          true, scheduler_.clock().now()));
   const kube::Resource& resource = call->kind->resource;
-  json::Object details{{"name", call->asked.name}, {"kind", resource.plural}, {"uid", uid}};
+  json::Object details{{"name", call->asked.name}, {"kind", resource.plural}, {"uid", there.uid}};
   if (!resource.group.empty()) details.set("group", resource.group);
   answer(call, 200,
          json::Object{{"kind", "Status"},
@@ -871,33 +1034,31 @@ void Hub::removeAdmitted(const CallRef& call, const Deleting& deleting, const st
 }
 
 void Hub::removeAll(const CallRef& call) {
+  const std::vector<std::string>& verbs = call->kind->verbs;
+  if (!verbs.empty() && std::ranges::find(verbs, "deletecollection") == verbs.end())
+    return refuse(call, methodNotAllowed());
   auto deleting = parseDeleting(*call);
   if (!deleting) return refuse(call, deleting.failure());
-  Selection selection;
-  if (auto failure = parseSelection(*call, selection)) return refuse(call, *failure);
-  std::vector<State> selected;
-  for (const auto& [key, state] : objects_.all(call->kind->storage))
-    if (selection.matches(*state)) selected.push_back(state);
-  removeEach(call, *deleting, selected, 0);
+  auto page = pageOf(*call);
+  if (!page) return refuse(call, page.failure());
+  removeEach(call, *deleting, *std::move(page), 0);
 }
 
-void Hub::removeEach(const CallRef& call, const Deleting& deleting,
-                     const std::vector<State>& selected, std::size_t first) {
-  for (std::size_t at = first; at < selected.size(); ++at) {
-    const State& state = selected[at];
+void Hub::removeEach(const CallRef& call, const Deleting& deleting, const Page& page,
+                     std::size_t first) {
+  for (std::size_t at = first; at < page.items.size(); ++at) {
+    const State& state = page.items[at];
     Asking asking = askingToRemove(call, *state, deleting);
     asking.key.name.clear();  // nobody named it
     if (admission_.concerns(asking))
       return admit(call, std::move(asking),
-                   [this, deleting, selected, at](const CallRef& call, const Asking&) {
-                     if (removeOne(call, deleting, *selected[at]))
-                       removeEach(call, deleting, selected, at + 1);
+                   [this, deleting, page, at](const CallRef& call, const Asking&) {
+                     if (removeOne(call, deleting, *page.items[at]))
+                       removeEach(call, deleting, page, at + 1);
                    });
     if (!removeOne(call, deleting, *state)) return;
   }
-  std::string text = renderList(*call->kind, selected, call->form, call->include(),
-                                {.revision = objects_.revision()}, scheduler_.clock().now());
-  answer(call, 200, std::string(kJson), std::move(text));
+  answer(call, page);
 }
 
 // Whether it is gone or going; if not, the call is answered.

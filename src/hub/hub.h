@@ -14,6 +14,7 @@
 #include "hub/objects.h"
 #include "hub/rbac.h"
 #include "hub/registry.h"
+#include "hub/render.h"
 #include "hub/request.h"
 #include "hub/tokens.h"
 #include "hub/users.h"
@@ -55,9 +56,17 @@ class Hub {
  private:
   struct Call;
   using CallRef = std::shared_ptr<Call>;
+  // What a list shows, and a deletion of many takes away.
+  struct Page {
+    std::vector<State> items = {};
+    ListMeta meta;
+  };
 
   void serve(const CallRef& call);
   void servePath(const CallRef& call);
+  void serveHealth(const CallRef& call);
+  void servePaths(const CallRef& call);
+  void serveDiscovery(const CallRef& call);
   std::optional<Failure> authorize(Call& call);
   void review(const CallRef& call);
   void requestToken(const CallRef& call);
@@ -72,12 +81,14 @@ class Hub {
   void patch(const CallRef& call);
   void remove(const CallRef& call);
   Asking askingToRemove(const CallRef& call, const Stored& state, const Deleting& deleting) const;
-  void removeAdmitted(const CallRef& call, const Deleting& deleting, const std::string& uid);
+  void removeAdmitted(const CallRef& call, const Deleting& deleting, const Stored& there);
   void removeAll(const CallRef& call);
-  void removeEach(const CallRef& call, const Deleting& deleting, const std::vector<State>& selected,
+  void removeEach(const CallRef& call, const Deleting& deleting, const Page& page,
                   std::size_t first);
   bool removeOne(const CallRef& call, const Deleting& deleting, const Stored& state);
 
+  bool waitsFor(const CallRef& call, std::int64_t wanted, void (Hub::*then)(const CallRef&));
+  Outcome<Page> pageOf(Call& call) const;
   std::optional<Failure> parseSelection(Call& call, Selection& selection) const;
   std::optional<Failure> parseWriting(Call& call, std::string_view options, Writing& writing) const;
   Outcome<Deleting> parseDeleting(Call& call) const;
@@ -94,6 +105,8 @@ class Hub {
   // Answers wait until everything that they could tell of is kept.
   void answer(const CallRef& call, int code, std::string type, std::string text);
   void answer(const CallRef& call, int code, const json::Value& body);
+  void answer(const CallRef& call, const Page& page);
+  static void answerTagged(const CallRef& call, std::string type, std::string text);
   void refuse(const CallRef& call, const Failure& failure);
 
   void told(const Change& change);

@@ -31,6 +31,7 @@ class Kind {
   std::string storage;  // "apps/deployments": the same for all versions
   std::string stored_version;
   bool has_status = false, has_scale = false;
+  bool deleted_shown = false;  // a deletion answers with the object that is gone
   // Empty: all that there are.
   std::vector<std::string> verbs = {};
 
@@ -59,11 +60,18 @@ class Kind {
     if (type()) return type();
     return schema() ? kube::Shape::ofResource(*schema()) : kube::Shape();
   }
-  // Fields beyond the metadata that may be selected by.
-  virtual bool selectable(std::string_view path) const = 0;
+  // A field beyond the metadata that may be selected by.
+  struct Selectable {
+    std::string path;
+    std::string place = {};  // where it stands, if not there
+    std::string empty = {};  // what it is called where it is left out
+  };
+  virtual std::vector<Selectable> selectable() const = 0;
 
   virtual std::vector<Column> columns() const = 0;
   virtual json::Array cells(const json::Value& object, Time now) const = 0;
+  // What a Table says of the row as a whole.
+  virtual json::Array rowConditions(const json::Value&) const { return {}; }
 
   struct Scale {
     std::string spec_path, status_path, selector_path;

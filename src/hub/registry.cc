@@ -60,6 +60,17 @@ std::string cannotBeHandled(const json::Value& object, const Kind& kind, std::st
                 kind.resource.kind, why);
 }
 
+// A patch that makes something of an object that cannot be read as it.
+Failure wrongPatch(const json::Value& result, std::string_view why) {
+  Failure failure = invalid(
+      {}, "",
+      {{.path = "patch",
+        .fault = kube::Fault::Invalid,
+        .message = format("Invalid value: {}: {}", kube::inQuotes(json::write(result)), why)}});
+  failure.details.erase("kind");
+  return failure;
+}
+
 // What holds it after it is deleted, beside its finalizers.
 bool isHeld(const Kind& kind, const json::Value& object) {
   return !kube::finalizers(object).empty() ||
@@ -118,14 +129,21 @@ std::optional<Failure> Registry::checkNamespace(const Kind& kind,
 // Fields that the kind does not have go, with the words that were asked for.
 std::optional<Failure> Registry::checkFields(const Kind& kind, json::Value& object, Draft& draft,
                                              bool patched) const {
-  if (auto why = kind.undecodable(object)) return badRequest(*why);
-  std::vector<std::string> unknown = kind.unknownFields(object);
-  for (std::string& field : unknown) field = format("unknown field \"{}\"", field);
-  unknown.insert(unknown.end(), draft.writing.duplicates.begin(), draft.writing.duplicates.end());
+  if (auto why = kind.undecodable(object)) {
+    if (!patched) return badRequest(*why);
+    constexpr std::string_view kPrefixEnd = " cannot be handled as a ";
+    std::string_view plain = *why;
+    if (auto at = plain.find(kPrefixEnd); at != std::string_view::npos)
+      plain = cut(plain.substr(at), ": ").second;
+    return wrongPatch(object, plain);
+  }
+  std::vector<std::string> unknown = draft.writing.duplicates;
+  for (const std::string& field : kind.unknownFields(object))
+    unknown.push_back(format("unknown field \"{}\"", field));
   if (!unknown.empty()) {
     if (draft.writing.validation == FieldValidation::Strict) {
       std::string why = "strict decoding error: " + join(unknown, ", ");
-      if (patched) return Failure{422, "Invalid", format("error when validating: {}", why)};
+      if (patched) return wrongPatch(object, why);
       return badRequest(cannotBeHandled(object, kind, why));
     }
     if (draft.writing.validation == FieldValidation::Warn)
@@ -197,7 +215,13 @@ Outcome<Draft> Registry::update(KindRef kind, const kube::ObjectKey& key, json::
         "the namespace of the provided object does not match the namespace sent on the request");
   if (writing.subresource == "scale") {
     json::Value whole = old;
-    std::int64_t replicas = object["spec"]["replicas"].integer();
+    const json::Value& wanted = object["spec"]["replicas"];
+    if (!wanted.isNull() && !wanted.isInteger())
+      return badRequest(
+          format("Scale in version \"v1\" cannot be handled as a Scale: json: cannot unmarshal {} "
+                 "into Go struct field ScaleSpec.spec.replicas of type int32",
+                 wanted.typeName()));
+    std::int64_t replicas = wanted.integer();
     if (replicas < 0)
       return invalid(
           kScale, key.name,
@@ -266,8 +290,20 @@ Outcome<Draft> Registry::patch(KindRef kind, const kube::ObjectKey& key, PatchTy
   }
   auto result = patched(*kind, current, type, patch);
   if (!result) return result.failure();
+  auto gvk = kube::GroupVersionKind::of(*result);
+  if (!gvk || *gvk != kind->resource.gvk())
+    return wrongPatch(*result, format("it is no longer a {}", kind->resource.kind));
   Draft draft{.writing = writing};
   if (auto failure = checkFields(*kind, *result, draft, true)) return *std::move(failure);
+  if (kube::uid(*result) != kube::uid(current))
+    return invalid(
+        kind->resource, key.name,
+        {{.path = "metadata.uid",
+          .fault = kube::Fault::Invalid,
+          .message = format("Invalid value: \"{}\": field is immutable", kube::uid(*result))}});
+  if (kube::ns(*result) != key.ns)
+    return badRequest(
+        "the namespace of the provided object does not match the namespace sent on the request");
   if (kube::name(*result) != key.name)
     return badRequest(format("the name of the object ({}) does not match the name on the URL ({})",
                              kube::name(*result), key.name));
@@ -333,9 +369,11 @@ Outcome<Draft> Registry::apply(KindRef kind, const kube::ObjectKey& key, json::V
     return badRequest(
         gvk ? format("invalid object type: {}/{}, Kind={}", gvk->group, gvk->version, gvk->kind)
             : "invalid object type: /, Kind=");
-  json::Value& metadata = config.make("metadata");
   std::string uid(kube::uid(config)), version(kube::resourceVersion(config));
-  if (kube::name(config).empty()) metadata.make("name") = key.name;
+  if (kube::name(config).empty())
+    return badRequest(
+        format("the name of the object ({} based on URL) was undeterminable: name must be provided",
+               key.name));
   if (kube::name(config) != key.name)
     return badRequest(format("the name of the object ({}) does not match the name on the URL ({})",
                              kube::name(config), key.name));
@@ -523,9 +561,12 @@ json::Value Registry::scaleOf(const Kind& kind, const json::Value& object) const
   if (std::int64_t replicas = at(object, paths.spec_path).integer(); replicas != 0)
     spec.set("replicas", replicas);
   std::string selector = at(object, paths.selector_path).string();
-  if (paths.selector_path.empty() && object["spec"]["selector"].isObject())
-    if (auto parsed = kube::LabelSelector::fromObject(object["spec"]["selector"]))
-      selector = parsed->text();
+  if (paths.selector_path.empty() && object["spec"]["selector"].isObject()) {
+    json::Value labels = object["spec"]["selector"];
+    if (kind.storage == "replicationcontrollers")  // which has labels alone
+      labels = json::Object{{"matchLabels", std::move(labels)}};
+    if (auto parsed = kube::LabelSelector::fromObject(labels)) selector = parsed->text();
+  }
   if (!selector.empty()) status.set("selector", selector);
   return json::Object{{"apiVersion", "autoscaling/v1"},
                       {"kind", "Scale"},

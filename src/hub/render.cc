@@ -15,8 +15,7 @@ json::Value metadataAlone(const json::Value& object) {
       {"apiVersion", kMeta}, {"kind", "PartialObjectMetadata"}, {"metadata", object["metadata"]}};
 }
 
-json::Value rowOf(const Kind& kind, const Stored& state, Include include, Time now) {
-  json::Value object = state.value();
+json::Value rowOf(const Kind& kind, const json::Value& object, Include include, Time now) {
   json::Value shown;
   if (include == Include::Metadata) shown = metadataAlone(object);
   if (include == Include::Object) {
@@ -24,7 +23,10 @@ json::Value rowOf(const Kind& kind, const Stored& state, Include include, Time n
     shown.make("apiVersion") = kind.resource.apiVersion();
     shown.make("kind") = kind.resource.kind;
   }
-  return json::Object{{"cells", kind.cells(object, now)}, {"object", std::move(shown)}};
+  json::Object row{{"cells", kind.cells(object, now)}, {"object", std::move(shown)}};
+  if (json::Array conditions = kind.rowConditions(object); !conditions.empty())
+    row.set("conditions", std::move(conditions));
+  return row;
 }
 
 json::Value columnsOf(const Kind& kind) {
@@ -60,26 +62,32 @@ std::string renderObject(const Kind& kind, const Stored& state) {
                 quoted(kind.resource.apiVersion()), std::string_view(state.text).substr(1));
 }
 
-std::string renderAs(const Kind& kind, const Stored& state, const Form& form, Include include,
-                     bool columns, Time now) {
+json::Value shownAs(const Kind& kind, json::Value object, const Form& form, Include include,
+                    bool columns, Time now) {
   switch (form.as) {
     case Form::As::Object:
+    case Form::As::Groups:  // of no object
       break;
     case Form::As::Metadata:
-      return json::write(metadataAlone(state.value()));
+      return metadataAlone(object);
     case Form::As::Table:
-      return json::write(table(json::Object{{"resourceVersion", format("{}", state.revision)}},
-                               columns ? columnsOf(kind) : json::Value(),
-                               {rowOf(kind, state, include, now)}));
+      return table(json::Object{{"resourceVersion", object["metadata"]["resourceVersion"]}},
+                   columns ? columnsOf(kind) : json::Value(), {rowOf(kind, object, include, now)});
   }
-  return renderObject(kind, state);
+  return object;
+}
+
+std::string renderAs(const Kind& kind, const Stored& state, const Form& form, Include include,
+                     bool columns, Time now) {
+  if (form.as == Form::As::Object) return renderObject(kind, state);
+  return json::write(shownAs(kind, state.value(), form, include, columns, now));
 }
 
 std::string renderList(const Kind& kind, const std::vector<State>& items, const Form& form,
                        Include include, const ListMeta& meta, Time now) {
   if (form.as == Form::As::Table) {
     json::Array rows;
-    for (const State& item : items) rows.push_back(rowOf(kind, *item, include, now));
+    for (const State& item : items) rows.push_back(rowOf(kind, item->value(), include, now));
     return json::write(table(metaOf(meta), columnsOf(kind), std::move(rows)));
   }
   bool whole = form.as == Form::As::Object;

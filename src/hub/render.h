@@ -22,6 +22,8 @@ struct ListMeta {
 
 std::string renderObject(const Kind& kind, const Stored& state);
 // The same in another form. `columns`: of a Table, whether they are named.
+json::Value shownAs(const Kind& kind, json::Value object, const Form& form, Include include,
+                    bool columns, Time now);
 std::string renderAs(const Kind& kind, const Stored& state, const Form& form, Include include,
                      bool columns, Time now);
 std::string renderList(const Kind& kind, const std::vector<State>& items, const Form& form,

@@ -1,5 +1,6 @@
 #include "hub/request.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -24,9 +25,12 @@ std::string_view verbName(Verb verb) {
   return kNames.at(static_cast<std::size_t>(verb));
 }
 
+bool Asked::has(std::string_view name) const {
+  return std::ranges::any_of(target.query, [&](const auto& one) { return one.first == name; });
+}
+
 bool Asked::flag(std::string_view name) const {
-  std::string_view value = option(name);
-  return value == "true" || value == "1" || value == "True" || value == "TRUE" || value == "t";
+  return has(name) && option(name) != "0" && lower(option(name)) != "false";
 }
 
 std::optional<Asked> parseRequest(std::string_view method, std::string_view target) {
@@ -78,9 +82,7 @@ std::optional<Asked> parseRequest(std::string_view method, std::string_view targ
   while (at < parts.size()) asked.subresource += "/" + next();
 
   bool collection = asked.name.empty();
-  if (method == "GET" || method == "HEAD") {
-    asked.verb = asked.flag("watch") ? Verb::Watch : collection ? Verb::List : Verb::Get;
-  } else if (method == "POST") {
+  if (method == "POST") {
     asked.verb = Verb::Create;
   } else if (method == "PUT") {
     asked.verb = Verb::Update;
@@ -89,12 +91,14 @@ std::optional<Asked> parseRequest(std::string_view method, std::string_view targ
   } else if (method == "DELETE") {
     asked.verb = collection ? Verb::DeleteCollection : Verb::Delete;
   } else {
-    return std::nullopt;
+    // Whatever is no method of resources reads nothing: it is refused later.
+    asked.verb = !collection ? Verb::Get : asked.flag("watch") ? Verb::Watch : Verb::List;
   }
   return asked;
 }
 
-std::optional<Form> parseAccept(std::string_view accept, bool list, bool watch) {
+std::optional<Form> parseAccept(std::string_view accept, Answered what) {
+  bool objects = what != Answered::Groups && what != Answered::Document;
   if (trim(accept).empty()) return Form{};
   for (std::string_view clause : split(accept, ',')) {
     std::string type, as, version, group;
@@ -111,16 +115,21 @@ std::optional<Form> parseAccept(std::string_view accept, bool list, bool watch) 
       if (name == "g") group = value;
     }
     bool json = type == "application/json" || type == "*/*" || type == "application/*";
-    bool yaml = type == "application/yaml" && !watch;
+    bool yaml = type == "application/yaml" && what != Answered::Watch;
     if (!json && !yaml) continue;
     Form form{.yaml = yaml};
     if (as.empty()) return form;
-    if (group != "meta.k8s.io" || (version != "v1" && version != "v1beta1")) continue;
+    if (what == Answered::Groups && json && as == "APIGroupDiscoveryList" &&
+        group == "apidiscovery.k8s.io" && version == "v2") {
+      form.as = Form::As::Groups;
+      return form;
+    }
+    if (!objects || group != "meta.k8s.io" || (version != "v1" && version != "v1beta1")) continue;
     if (as == "Table") {
       form.as = Form::As::Table;
       return form;
     }
-    if (as == (list && !watch ? "PartialObjectMetadataList" : "PartialObjectMetadata")) {
+    if (as == (what == Answered::List ? "PartialObjectMetadataList" : "PartialObjectMetadata")) {
       form.as = Form::As::Metadata;
       return form;
     }

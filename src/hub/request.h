@@ -20,7 +20,9 @@ struct Asked {
   net::Target target;
 
   std::string_view option(std::string_view name) const { return target.parameter(name); }
-  bool flag(std::string_view name) const;  // "true", "1"
+  bool has(std::string_view name) const;
+  // It is there, and neither "false" nor "0".
+  bool flag(std::string_view name) const;
 };
 
 // Every segment is decoded by itself, so that no name reaches another path. Nothing when there can
@@ -29,12 +31,13 @@ std::optional<Asked> parseRequest(std::string_view method, std::string_view targ
 
 // How an answer is wanted, by the Accept header.
 struct Form {
-  enum class As { Object, Table, Metadata };
+  enum class As { Object, Table, Metadata, Groups };
   As as = As::Object;
   bool yaml = false;
 };
-// The first that can be given; `list` tells which of the two metadata forms is meant. Nothing:
-// none.
-std::optional<Form> parseAccept(std::string_view accept, bool list, bool watch);
+// What is answered, which decides what it can be shown as. Groups: the roots of discovery.
+enum class Answered { Object, List, Watch, Groups, Document };
+// The first that can be given. Nothing: none.
+std::optional<Form> parseAccept(std::string_view accept, Answered what);
 
 }  // namespace cadre::hub

@@ -24,7 +24,7 @@ TEST(Request, SaysWhatIsAskedFor) {
            Case{"GET", "/apis/apps/v1", "path of 3"},
            Case{"GET", "/api/v1/pods", "list /v1 pods ns= name= sub="},
            Case{"GET", "/api/v1/pods?watch=1", "watch /v1 pods ns= name= sub="},
-           Case{"GET", "/api/v1/pods/x?watch=true", "watch /v1 pods ns= name=x sub="},
+           Case{"GET", "/api/v1/pods/x?watch=true", "get /v1 pods ns= name=x sub="},
            Case{"GET", "/api/v1/namespaces", "list /v1 namespaces ns= name= sub="},
            Case{"GET", "/api/v1/namespaces/x", "get /v1 namespaces ns= name=x sub="},
            Case{"PUT", "/api/v1/namespaces/x/finalize",
@@ -46,7 +46,7 @@ TEST(Request, SaysWhatIsAskedFor) {
            Case{"GET", "/api/v1/namespaces/x/pods/a%25b", "none"},
            Case{"GET", "/api/v1//pods", "none"},
            Case{"GET", "version", "none"},
-           Case{"TRACE", "/api/v1/pods", "none"},
+           Case{"TRACE", "/api/v1/pods", "list /v1 pods ns= name= sub="},
        })
     EXPECT_EQ(shown(c.method, c.target), c.expected) << c.method << " " << c.target;
   EXPECT_EQ(shown("GET", "/" + std::string(5000, 'a')), "none");
@@ -55,29 +55,33 @@ TEST(Request, SaysWhatIsAskedFor) {
 TEST(Request, TheFirstFormThatCanBeGiven) {
   struct Case {
     std::string_view accept;
-    bool list, watch;
+    Answered what;
     std::optional<Form> expected;
   };
   using As = Form::As;
   for (const Case& c : {
-           Case{"", true, false, Form{}},
-           Case{"*/*", true, false, Form{}},
-           Case{"application/yaml", false, false, Form{.yaml = true}},
-           Case{"application/yaml", true, true, std::nullopt},
-           Case{"application/vnd.kubernetes.protobuf, application/json", true, false, Form{}},
-           Case{"application/vnd.kubernetes.protobuf", true, false, std::nullopt},
-           Case{"application/json;as=Table;v=v1;g=meta.k8s.io,application/json", true, false,
+           Case{"", Answered::List, Form{}},
+           Case{"*/*", Answered::List, Form{}},
+           Case{"application/yaml", Answered::Object, Form{.yaml = true}},
+           Case{"application/yaml", Answered::Watch, std::nullopt},
+           Case{"application/vnd.kubernetes.protobuf, application/json", Answered::List, Form{}},
+           Case{"application/vnd.kubernetes.protobuf", Answered::List, std::nullopt},
+           Case{"application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Answered::List,
                 Form{.as = As::Table}},
-           Case{"application/json;as=Table;v=v9;g=meta.k8s.io,application/json", true, false,
+           Case{"application/json;as=Table;v=v9;g=meta.k8s.io,application/json", Answered::List,
                 Form{}},
-           Case{"application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", true, false,
+           Case{"application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", Answered::List,
                 Form{.as = As::Metadata}},
-           Case{"application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", false, false,
-                std::nullopt},
-           Case{"application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io", true, true,
+           Case{"application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
+                Answered::Object, std::nullopt},
+           Case{"application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io", Answered::Watch,
                 Form{.as = As::Metadata}},
+           Case{"application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io",
+                Answered::Groups, Form{.as = As::Groups}},
+           Case{"application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io",
+                Answered::Document, std::nullopt},
        }) {
-    auto form = parseAccept(c.accept, c.list, c.watch);
+    auto form = parseAccept(c.accept, c.what);
     ASSERT_EQ(form.has_value(), c.expected.has_value()) << c.accept;
     if (form) {
       EXPECT_EQ(form->as, c.expected->as) << c.accept;

@@ -418,8 +418,12 @@ std::string LabelSelector::text() const {
   return out;
 }
 
+FieldSelector::FieldSelector(std::vector<Term> terms) : terms_(std::move(terms)) {
+  std::ranges::sort(terms_, {}, termText);
+}
+
 Result<FieldSelector> FieldSelector::parse(std::string_view text) {
-  FieldSelector out;
+  std::vector<Term> terms;
   std::string_view rest = text;
   while (!rest.empty()) {
     std::string_view part = nextTerm(rest);
@@ -428,10 +432,9 @@ Result<FieldSelector> FieldSelector::parse(std::string_view text) {
     if (!term)
       return invalid(format("field selector {}, at {}: {}", inQuotes(text), inQuotes(part),
                             term.error().message));
-    out.terms_.push_back(*std::move(term));
+    terms.push_back(*std::move(term));
   }
-  std::ranges::sort(out.terms_, {}, termText);
-  return out;
+  return FieldSelector(std::move(terms));
 }
 
 bool FieldSelector::matches(const json::Value& object) const {

@@ -66,6 +66,7 @@ class FieldSelector {
   };
 
   FieldSelector() = default;  // everything
+  explicit FieldSelector(std::vector<Term> terms);
 
   // \, \= and \\ stand for these characters in a value. InvalidArgument with what is wrong.
   static Result<FieldSelector> parse(std::string_view text);
