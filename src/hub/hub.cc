@@ -232,21 +232,24 @@ void Hub::serve(const CallRef& call) {
         std::any_of(kinds_.groups().begin(), kinds_.groups().end(), [&](const auto& group) {
           return group.name == asked.group &&
                  std::any_of(group.versions.begin(), group.versions.end(),
-                             [&](const auto& version) { return version.name == asked.version; });
+                             [&](const auto& version) {
+                               return version.name == asked.version &&
+                                      version.kinds.begin()->second->type();
+                             });
         });
     if (known) return refuse(call, noSuchResource());
     return answer(call, 404, "text/plain; charset=utf-8", "404 page not found\n");
   }
   const Kind& kind = *call->kind;
+  if (!kind.deprecation.empty()) call->warnings.push_back(kind.deprecation);
   bool collection = asked.name.empty();
   if (!asked.ns.empty() && !kind.resource.namespaced) return refuse(call, noSuchResource());
   if (kind.resource.namespaced && asked.ns.empty() && (!collection || asked.verb == Verb::Create)) {
     if (asked.verb == Verb::Create) return refuse(call, methodNotAllowed());
     return refuse(call, noSuchResource());
   }
-  if (kind.storage == "serviceaccounts" && asked.subresource == "token" &&
-      asked.verb == Verb::Create)
-    return requestToken(call);
+  if (kind.storage == "serviceaccounts" && asked.subresource == "token")
+    return asked.verb == Verb::Create ? requestToken(call) : refuse(call, methodNotAllowed());
   if (asked.subresource == "status" ? !kind.has_status
       : asked.subresource == "scale"
           ? !kind.has_scale
@@ -257,6 +260,9 @@ void Hub::serve(const CallRef& call) {
       parseAccept(call->request->headers.get("accept"), collection, asked.verb == Verb::Watch);
   if (!form) return refuse(call, notAcceptable("application/json, application/yaml"));
   call->form = *form;
+  if (asked.subresource.empty() && !kind.verbs.empty() &&
+      std::ranges::find(kind.verbs, verbName(asked.verb)) == kind.verbs.end())
+    return refuse(call, methodNotAllowed());
   switch (asked.verb) {
     case Verb::Get:
       return get(call);
@@ -404,7 +410,7 @@ void Hub::get(const CallRef& call) {
   State state = objects_.find(call->kind->storage, call->key());
   if (!state) return refuse(call, notFound(call->kind->resource, call->asked.name));
   if (call->asked.subresource == "scale")
-    return answer(call, 200, registry_.scaleOf(*call->kind, state->value()));
+    return answer(call, 200, registry_.scaleOf(*call->kind, valueOf(*call->kind, *state)));
   if (call->form.yaml) return answer(call, 200, *registry_.get(*call->kind, call->key()));
   answer(
       call, 200, std::string(kJson),
@@ -425,9 +431,11 @@ std::optional<Failure> Hub::parseSelection(Call& call, Selection& selection) con
     if (term.path != "metadata.name" && term.path != "metadata.namespace" &&
         !call.kind->selectable(term.path))
       return badRequest(
-          format("\"{}\" is not a known field selector: only \"metadata.name\", "
-                 "\"metadata.namespace\"",
-                 term.path));
+          !call.kind->type()
+              ? format("field label not supported: {}", term.path)
+              : format("\"{}\" is not a known field selector: only \"metadata.name\", "
+                       "\"metadata.namespace\"",
+                       term.path));
   selection.fields = *std::move(parsed);
   return std::nullopt;
 }
@@ -668,6 +676,18 @@ std::optional<Failure> Hub::checkKind(const Call& call, json::Value& object) con
     return badRequest(
         format("Object 'Kind' is missing in '{}'", shorten(json::write(object), 200)));
   }
+  if (!call.kind->type() && version != resource.apiVersion())
+    return badRequest(
+        format("the API version in the data ({}) does not match the expected API version ({})",
+               version, resource.apiVersion()));
+  if (!call.kind->type() && kind != resource.kind) {
+    kube::Resource other = resource;
+    other.kind = kind;
+    return invalid(
+        other, kube::name(object),
+        {wrong("kind", kube::Fault::Invalid,
+               format("Invalid value: {}: must be {}", json::write(kind), resource.kind))});
+  }
   if (kind != resource.kind || version != resource.apiVersion())
     return badRequest(
         format("{} in version \"{}\" cannot be handled as a {}: no kind \"{}\" is "
@@ -719,6 +739,11 @@ void Hub::patch(const CallRef& call) {
 void Hub::write(const CallRef& call, Outcome<Draft> draft) {
   if (!draft) return refuse(call, draft.failure());
   call->warnings.insert(call->warnings.end(), draft->warnings.begin(), draft->warnings.end());
+  if (!draft->before && call->asked.verb != Verb::Create) {
+    Attributes wanted = Attributes::of(call->asked, call->request->method);
+    wanted.verb = verbName(Verb::Create);
+    if (auto failure = rbac().refusal(call->user, wanted)) return refuse(call, *failure);
+  }
   if (draft->kind->resource.group == "rbac.authorization.k8s.io") {
     json::Value before = draft->before ? draft->before->value() : json::Value();
     if (auto failure = escalation(rbac(), call->user,

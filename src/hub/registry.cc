@@ -5,6 +5,7 @@
 
 #include "base/format.h"
 #include "base/strings.h"
+#include "hub/render.h"
 #include "json/patch.h"
 #include "json/write.h"
 #include "kube/names.h"
@@ -67,6 +68,14 @@ bool isHeld(const Kind& kind, const json::Value& object) {
          object["metadata"]["deletionGracePeriodSeconds"].integer() > 0;
 }
 
+Failure fixedUid(const Kind& kind, const json::Value& object) {
+  return invalid(
+      kind.resource, kube::name(object),
+      {{.path = "metadata.uid",
+        .fault = kube::Fault::Invalid,
+        .message = format("Invalid value: \"{}\": field is immutable", kube::uid(object))}});
+}
+
 }  // namespace
 
 Registry::Registry(Objects& objects, const Clock& clock, Random& random)
@@ -75,9 +84,7 @@ Registry::Registry(Objects& objects, const Clock& clock, Random& random)
 std::optional<json::Value> Registry::get(const Kind& kind, const kube::ObjectKey& key) const {
   State state = objects_.find(kind.storage, key);
   if (!state) return std::nullopt;
-  json::Value object = state->value();
-  dress(object, kind);
-  return object;
+  return valueOf(kind, *state);
 }
 
 std::string Registry::newUid() {
@@ -153,6 +160,9 @@ Outcome<Draft> Registry::create(KindRef kind, std::string_view ns, std::string_v
     for (int i = 0; i < 7 && objects_.find(kind->storage, kube::ObjectKey::of(object)); ++i)
       metadata.make("name") = newName(prefix);
   }
+  if (kind->going)
+    return forbidden(kind->resource, kube::name(object),
+                     "create not allowed while custom resource definition is terminating");
   Draft draft{.kind = kind, .key = kube::ObjectKey::of(object), .writing = std::move(writing)};
   if (auto failure = checkFields(*kind, object, draft, false)) return *std::move(failure);
   if (auto failure = checkNamespace(*kind, draft.key)) return *std::move(failure);
@@ -178,18 +188,19 @@ Outcome<Draft> Registry::create(KindRef kind, std::string_view ns, std::string_v
 Outcome<Draft> Registry::update(KindRef kind, const kube::ObjectKey& key, json::Value object,
                                 Writing writing) {
   State before = objects_.find(kind->storage, key);
-  if (!before) return notFound(kind->resource, key.name);
   if (!kube::name(object).empty() && kube::name(object) != key.name)
     return badRequest(format("the name of the object ({}) does not match the name on the URL ({})",
                              kube::name(object), key.name));
   if (!kube::ns(object).empty() && kube::ns(object) != key.ns)
     return badRequest(
         "the namespace of the provided object does not match the namespace sent on the request");
+  if (!before && kind->update_creates && writing.subresource.empty())
+    return create(std::move(kind), key.ns, key.name, std::move(object), std::move(writing));
+  if (!before) return notFound(kind->resource, key.name);
   if (writing.subresource == "scale") {
-    json::Value whole = before->value();
-    dress(whole, *kind);
+    json::Value whole = valueOf(*kind, *before);
     std::int64_t replicas = object["spec"]["replicas"].integer();
-    if (replicas < 0)
+    if (replicas < 0 && kind->type())  // a custom kind checks its own field
       return invalid(
           kScale, key.name,
           {{.path = "spec.replicas",
@@ -199,7 +210,7 @@ Outcome<Draft> Registry::update(KindRef kind, const kube::ObjectKey& key, json::
     set(whole.make("metadata"), "resourceVersion", object["metadata"]["resourceVersion"]);
     return replace(std::move(kind), before, std::move(whole), std::move(writing), false);
   }
-  if (!kind->type() && kube::resourceVersion(object).empty() && !isNamespace(*kind)) {
+  if (kind->needs_version && kube::resourceVersion(object).empty()) {
     Failure failure = invalid(kind->resource, key.name,
                               {{.path = "metadata.resourceVersion",
                                 .fault = kube::Fault::Invalid,
@@ -246,8 +257,7 @@ Outcome<Draft> Registry::patch(KindRef kind, const kube::ObjectKey& key, PatchTy
                                const json::Value& patch, Writing writing) {
   State before = objects_.find(kind->storage, key);
   if (!before) return notFound(kind->resource, key.name);
-  json::Value current = before->value();
-  dress(current, *kind);
+  json::Value current = valueOf(*kind, *before);
   if (writing.subresource == "scale") {
     json::Value scale = scaleOf(*kind, current);
     auto result = patched(*kind, scale, type, patch);
@@ -261,6 +271,10 @@ Outcome<Draft> Registry::patch(KindRef kind, const kube::ObjectKey& key, PatchTy
   if (kube::name(*result) != key.name)
     return badRequest(format("the name of the object ({}) does not match the name on the URL ({})",
                              kube::name(*result), key.name));
+  if (kube::ns(*result) != key.ns)
+    return badRequest(
+        "the namespace of the provided object does not match the namespace sent on the request");
+  if (kube::uid(*result) != kube::uid(current)) return fixedUid(*kind, *result);
   auto done = replace(std::move(kind), before, *std::move(result), std::move(writing), false);
   if (done) done->warnings = std::move(draft.warnings);
   return done;
@@ -268,8 +282,7 @@ Outcome<Draft> Registry::patch(KindRef kind, const kube::ObjectKey& key, PatchTy
 
 Outcome<Draft> Registry::replace(KindRef kind, State before, json::Value object, Writing writing,
                                  bool applied) {
-  json::Value old = before->value();
-  dress(old, *kind);
+  json::Value old = valueOf(*kind, *before);
   const json::Value& old_metadata = old["metadata"];
   std::string_view version = kube::resourceVersion(object), uid = kube::uid(object);
   if (!uid.empty() && uid != kube::uid(old))
@@ -338,17 +351,12 @@ Outcome<Draft> Registry::apply(KindRef kind, const kube::ObjectKey& key, json::V
   if (!before && !writing.subresource.empty()) return notFound(resource, key.name);
   json::Value live;
   if (before) {
-    live = before->value();
-    dress(live, *kind);
+    live = valueOf(*kind, *before);
     if (!version.empty() && version != kube::resourceVersion(live))
       return conflict(resource, key.name,
                       "the object has been modified; please apply your changes to the latest "
                       "version and try again");
-    if (!uid.empty() && uid != kube::uid(live))
-      return invalid(resource, key.name,
-                     {{.path = "metadata.uid",
-                       .fault = kube::Fault::Invalid,
-                       .message = format("Invalid value: \"{}\": field is immutable", uid)}});
+    if (!uid.empty() && uid != kube::uid(live)) return fixedUid(*kind, config);
   }
   auto merged = kube::apply(kind->shape(), live, std::move(config), writerOf(*kind, writing),
                             writing.force ? kube::Force::Yes : kube::Force::No);
@@ -409,14 +417,18 @@ Draft Registry::amended(Draft draft, json::Value object) const {
 
 Outcome<Written> Registry::finish(Draft draft) {
   const Kind& kind = *draft.kind;
-  if (objects_.find(kind.storage, draft.key) != draft.before) {
-    if (!draft.before) return alreadyExists(kind.resource, draft.key.name);
+  if (State there = objects_.find(kind.storage, draft.key); there != draft.before) {
+    if (!draft.before) {
+      Failure failure = alreadyExists(kind.resource, draft.key.name);
+      if (kube::isDeleting(there->value()))
+        failure.message = "object is being deleted: " + failure.message;
+      return failure;
+    }
     return conflict(kind.resource, draft.key.name,
                     "the object has been modified; please apply your changes to the latest version "
                     "and try again");
   }
-  json::Value old = draft.before ? draft.before->value() : json::Value();
-  if (draft.before) dress(old, kind);
+  json::Value old = draft.before ? valueOf(kind, *draft.before) : json::Value();
   std::vector<kube::FieldError> errors;
   if (draft.before && kube::isDeleting(old)) {
     std::vector<std::string> added;
@@ -435,12 +447,14 @@ Outcome<Written> Registry::finish(Draft draft) {
   if (!draft.before) {
     if (auto failure = checkNamespace(kind, draft.key)) return *std::move(failure);
     settleFields(draft, old);
+    if (kind.resource.version != kind.stored_version) kind.asStored(draft.object);
     if (draft.writing.dry_run) return Written{.object = std::move(draft.object), .created = true};
     State state = objects_.put(kind.storage, draft.object);
     draft.object.make("metadata").make("resourceVersion") = format("{}", state->revision);
     return Written{.object = std::move(draft.object), .created = true};
   }
   settleFields(draft, old);
+  if (kind.resource.version != kind.stored_version) kind.asStored(draft.object);
   draft.object = kube::withoutNewTimes(old, std::move(draft.object));
   if (draft.object == old) return Written{.object = std::move(old), .changed = false};
   if (kube::isDeleting(old) && !isHeld(kind, draft.object)) {
@@ -478,12 +492,14 @@ Outcome<Written> Registry::remove(KindRef kind, const kube::ObjectKey& key,
 
   // Who deletes with orphans or in the foreground leaves that to the garbage collector.
   json::Array finalizers;
+  bool chosen = !deleting.propagation.empty();
   for (std::string_view finalizer : kube::finalizers(object)) {
-    bool chosen = !deleting.propagation.empty();
     if ((finalizer == kOrphan || finalizer == kForeground) && chosen) continue;
     finalizers.emplace_back(finalizer);
   }
-  if (deleting.propagation == "Orphan") finalizers.emplace_back(kOrphan);
+  bool by_kind = !chosen && kind->orphans && !kube::hasFinalizer(object, kForeground) &&
+                 !kube::hasFinalizer(object, kOrphan);
+  if (deleting.propagation == "Orphan" || by_kind) finalizers.emplace_back(kOrphan);
   if (deleting.propagation == "Foreground") finalizers.emplace_back(kForeground);
   json::Value wanted = object;
   set(wanted.make("metadata"), "finalizers",
@@ -508,7 +524,7 @@ Outcome<Written> Registry::remove(KindRef kind, const kube::ObjectKey& key,
   if (isNamespace(*kind)) wanted.make("status").make("phase") = "Terminating";
   if (!isHeld(*kind, wanted)) {
     if (!deleting.dry_run) objects_.remove(kind->storage, key);
-    return Written{.object = nullptr};
+    return Written{.object = kind->shows_deleted ? std::move(object) : nullptr};
   }
   if (wanted == object) return Written{.object = std::move(object), .changed = false};
   if (!deleting.dry_run) {

@@ -16,14 +16,10 @@ json::Value metadataAlone(const json::Value& object) {
 }
 
 json::Value rowOf(const Kind& kind, const Stored& state, Include include, Time now) {
-  json::Value object = state.value();
+  json::Value object = valueOf(kind, state);
   json::Value shown;
   if (include == Include::Metadata) shown = metadataAlone(object);
-  if (include == Include::Object) {
-    shown = object;
-    shown.make("apiVersion") = kind.resource.apiVersion();
-    shown.make("kind") = kind.resource.kind;
-  }
+  if (include == Include::Object) shown = object;
   return json::Object{{"cells", kind.cells(object, now)}, {"object", std::move(shown)}};
 }
 
@@ -55,7 +51,16 @@ json::Value table(json::Value metadata, json::Value columns, json::Array rows) {
 
 }  // namespace
 
+json::Value valueOf(const Kind& kind, const Stored& state) {
+  json::Value object = state.value();
+  if (kind.isOutdated(state.revision)) kind.asStored(object);
+  object.make("apiVersion") = kind.resource.apiVersion();
+  object.make("kind") = kind.resource.kind;
+  return object;
+}
+
 std::string renderObject(const Kind& kind, const Stored& state) {
+  if (kind.isOutdated(state.revision)) return json::write(valueOf(kind, state));
   return format(R"({{"kind":{},"apiVersion":{},{})", quoted(kind.resource.kind),
                 quoted(kind.resource.apiVersion()), std::string_view(state.text).substr(1));
 }
@@ -83,8 +88,9 @@ std::string renderList(const Kind& kind, const std::vector<State>& items, const 
     return json::write(table(metaOf(meta), columnsOf(kind), std::move(rows)));
   }
   bool whole = form.as == Form::As::Object;
-  std::string list_kind =
-      whole ? kind.resource.kind + "List" : std::string("PartialObjectMetadataList");
+  std::string list_kind = !whole                   ? "PartialObjectMetadataList"
+                          : kind.list_kind.empty() ? kind.resource.kind + "List"
+                                                   : kind.list_kind;
   std::string text =
       format(R"({{"kind":{},"apiVersion":{},"metadata":{},"items":[)", quoted(list_kind),
              quoted(whole ? kind.resource.apiVersion() : kMeta), json::write(metaOf(meta)));
