@@ -245,7 +245,7 @@ void Hub::serve(const CallRef& call) {
   bool collection = asked.name.empty();
   if (!asked.ns.empty() && !kind.resource.namespaced) return refuse(call, noSuchResource());
   if (kind.resource.namespaced && asked.ns.empty() && (!collection || asked.verb == Verb::Create)) {
-    if (asked.verb == Verb::Create) return refuse(call, methodNotAllowed());
+    if (asked.verb == Verb::Create && kind.type()) return refuse(call, methodNotAllowed());
     return refuse(call, noSuchResource());
   }
   if (kind.storage == "serviceaccounts" && asked.subresource == "token")

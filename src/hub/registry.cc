@@ -447,14 +447,14 @@ Outcome<Written> Registry::finish(Draft draft) {
   if (!draft.before) {
     if (auto failure = checkNamespace(kind, draft.key)) return *std::move(failure);
     settleFields(draft, old);
-    if (kind.resource.version != kind.stored_version) kind.asStored(draft.object);
+    kind.asStored(draft.object);
     if (draft.writing.dry_run) return Written{.object = std::move(draft.object), .created = true};
     State state = objects_.put(kind.storage, draft.object);
     draft.object.make("metadata").make("resourceVersion") = format("{}", state->revision);
     return Written{.object = std::move(draft.object), .created = true};
   }
   settleFields(draft, old);
-  if (kind.resource.version != kind.stored_version) kind.asStored(draft.object);
+  kind.asStored(draft.object);
   draft.object = kube::withoutNewTimes(old, std::move(draft.object));
   if (draft.object == old) return Written{.object = std::move(old), .changed = false};
   if (kube::isDeleting(old) && !isHeld(kind, draft.object)) {
