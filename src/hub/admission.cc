@@ -54,6 +54,9 @@ struct Admission::Hook {
   json::Value webhook;
 
   bool fails() const { return webhook["failurePolicy"].string() != "Ignore"; }
+  std::int64_t seconds() const {
+    return std::clamp<std::int64_t>(webhook["timeoutSeconds"].integer(10), 1, 30);
+  }
 };
 
 Admission::Admission(Scheduler& scheduler, Random& random, const Objects& objects, Connect connect,
@@ -101,9 +104,10 @@ Admission::Hooks Admission::matching(const Hooks& hooks, const Asking& asking) c
         if (!selects(webhook["namespaceSelector"], labels)) continue;
       }
     }
-    if (!selects(webhook["objectSelector"], kube::labels(asking.object)) &&
-        !selects(webhook["objectSelector"], kube::labels(asking.old)))
-      continue;
+    auto isMeant = [&](const json::Value& object) {
+      return !object.isNull() && selects(webhook["objectSelector"], kube::labels(object));
+    };
+    if (!isMeant(asking.object) && !isMeant(asking.old)) continue;
     found.push_back(hook);
   }
   return found;
@@ -198,12 +202,11 @@ class Admission::Round : public std::enable_shared_from_this<Round> {
       return end(
           badRequest(format("admission webhook \"{}\" does not support dry run", hook.name)));
     auto url = address(hook.webhook["clientConfig"]);
-    if (!url) return failed(hook, mutating, url.error());
+    if (!url) return unreachable(hook, mutating, url.error());
     auto way = admission_.wayTo(
         *url, base64Decode(hook.webhook["clientConfig"]["caBundle"].string()).value_or(""));
-    if (!way) return failed(hook, mutating, way.error());
-    std::int64_t seconds =
-        std::clamp<std::int64_t>(hook.webhook["timeoutSeconds"].integer(10), 1, 30);
+    if (!way) return unreachable(hook, mutating, way.error());
+    std::int64_t seconds = hook.seconds();
     net::HttpRequest request{
         .method = "POST",
         .target = format("{}{}timeout={}s", url->target.empty() ? "/" : url->target,
@@ -216,7 +219,7 @@ class Admission::Round : public std::enable_shared_from_this<Round> {
         [weak = weak_from_this(), hook, mutating, uid = uid_](Result<net::HttpResponse> response) {
           auto self = weak.lock();
           if (!self || self->ended_) return;
-          if (!response) return self->failed(hook, mutating, response.error());
+          if (!response) return self->unreachable(hook, mutating, response.error());
           self->answered(hook, mutating, uid, *response);
         }));
   }
@@ -275,6 +278,18 @@ class Admission::Round : public std::enable_shared_from_this<Round> {
       return next();
     }
     if (--open_ == 0) finish();
+  }
+
+  void unreachable(const Hook& hook, bool mutating, Error error) {
+    const json::Value &config = hook.webhook["clientConfig"], &service = config["service"];
+    std::string url = config["url"].string();
+    if (url.empty())
+      url = format("https://{}.{}.svc:{}{}", service["name"].string(),
+                   service["namespace"].string(), service["port"].integer(443),
+                   service["path"].string().empty() ? "/" : service["path"].string());
+    error.message = format("failed to call webhook: Post \"{}?timeout={}s\": {}", url,
+                           hook.seconds(), error.message);
+    failed(hook, mutating, error);
   }
 
   void failed(const Hook& hook, bool mutating, const Error& error) {

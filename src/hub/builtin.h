@@ -72,8 +72,6 @@ struct BuiltIn {
   bool delete_collection = true;
   // A status in a new object is kept: only where there is no one else to write it.
   bool status_on_create = false;
-  // A deletion answers with the object that is gone, not with a Status.
-  bool deleted_shown = false;
 
   kube::Type type() const { return kube::Type::of(group, version, kind); }
   kube::Resource resource() const;

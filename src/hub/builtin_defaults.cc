@@ -86,7 +86,6 @@ const std::vector<Row>& rows() {
       {"core/v1 Secret", "type", "Opaque"},
       {"core/v1 NamespaceStatus", "phase", "Active"},
       {"core/v1 EndpointPort", "protocol", "TCP"},
-      {"core/v1 ServiceSpec", "sessionAffinity", "None"},
       {"core/v1 ServicePort", "protocol", "TCP"},
       {"core/v1 ReplicationControllerSpec", "replicas", 1},
       // workloads
@@ -241,7 +240,9 @@ void defaultPod(Value& pod) {
 
 void defaultService(Value& service) {
   Value& spec = service.make("spec");
+  // Here and not as rows: what follows looks at them.
   setIfEmpty(spec, "type", "ClusterIP");
+  setIfEmpty(spec, "sessionAffinity", "None");
   const std::string type = spec["type"].string();
   if (spec["sessionAffinity"].string() == "None") {
     spec.makeObject().erase("sessionAffinityConfig");
@@ -657,6 +658,10 @@ void prepareForUpdate(const BuiltIn& kind, Value& object, const Value& old) {
     if (spec["type"].string() != "ExternalName" && old["spec"]["type"].string() != "ExternalName")
       for (std::string_view name : {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"})
         if (!old["spec"][name].isNull()) setIfEmpty(spec, name, old["spec"][name]);
+    // Who writes one of the two names of it means both.
+    if (spec["clusterIP"] != old["spec"]["clusterIP"] &&
+        spec["clusterIPs"] == old["spec"]["clusterIPs"])
+      spec.make("clusterIPs") = json::Array{spec["clusterIP"]};
     setIpFamilies(spec);
   }
   if (kind.kind == "DaemonSet") {

@@ -1,5 +1,6 @@
 #include "hub/builtin_kind.h"
 
+#include <algorithm>
 #include <map>
 
 #include "hub/builtin_defaults.h"
@@ -9,6 +10,41 @@
 
 namespace cadre::hub {
 namespace {
+
+constexpr std::string_view kUpdateCreates[] = {"endpoints",
+                                               "events",
+                                               "limitranges",
+                                               "services",
+                                               "coordination.k8s.io/leases",
+                                               "events.k8s.io/events",
+                                               "node.k8s.io/runtimeclasses",
+                                               "rbac.authorization.k8s.io/clusterrolebindings",
+                                               "rbac.authorization.k8s.io/clusterroles",
+                                               "rbac.authorization.k8s.io/rolebindings",
+                                               "rbac.authorization.k8s.io/roles"};
+
+constexpr std::string_view kNeedVersion[] = {
+    "admissionregistration.k8s.io/mutatingwebhookconfigurations",
+    "admissionregistration.k8s.io/validatingwebhookconfigurations",
+    "apiextensions.k8s.io/customresourcedefinitions",
+    "coordination.k8s.io/leases",
+    "node.k8s.io/runtimeclasses",
+    "policy/poddisruptionbudgets",
+    "storage.k8s.io/csidrivers",
+    "storage.k8s.io/csinodes",
+    "storage.k8s.io/volumeattachments"};
+constexpr std::string_view kShowDeleted[] = {"persistentvolumeclaims",
+                                             "persistentvolumes",
+                                             "pods",
+                                             "podtemplates",
+                                             "resourcequotas",
+                                             "serviceaccounts",
+                                             "services",
+                                             "storage.k8s.io/csidrivers",
+                                             "storage.k8s.io/csinodes",
+                                             "storage.k8s.io/storageclasses",
+                                             "storage.k8s.io/volumeattachments"};
+constexpr std::string_view kOrphan[] = {"batch/jobs", "replicationcontrollers"};
 
 class BuiltInKind : public Kind {
  public:
@@ -21,8 +57,14 @@ class BuiltInKind : public Kind {
     stored_version = resource.version;
     has_status = row.hasStatus();
     has_scale = row.hasScale();
-    deleted_shown = row.deleted_shown;
     for (std::string_view verb : row.verbs()) verbs.emplace_back(verb);
+    auto isOneOf = [this](const auto& list) {
+      return std::ranges::find(list, storage) != std::end(list);
+    };
+    update_creates = isOneOf(kUpdateCreates);
+    needs_version = isOneOf(kNeedVersion);
+    shows_deleted = isOneOf(kShowDeleted);
+    orphans = isOneOf(kOrphan);
   }
 
   std::vector<std::string> unknownFields(const json::Value& object) const override {

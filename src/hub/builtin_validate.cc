@@ -34,7 +34,7 @@ constexpr KindRules kRules[] = {
     {"", "Node", checkNode},
     {"", "Service", checkService, dns1035Problems},
     {"", "Endpoints", checkEndpoints},
-    {"", "Event", checkEvent},
+    {"", "Event", checkEvent, pathSegmentProblems},
     {"", "ResourceQuota", checkQuota},
     {"", "LimitRange", checkLimitRange},
     {"", "PersistentVolumeClaim", checkClaim},

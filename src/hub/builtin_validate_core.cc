@@ -173,7 +173,7 @@ void checkNamespace(const At& object, const Value&) {
   }
 }
 
-void checkNode(const At& object, const Value&) {
+void checkNode(const At& object, const Value& old) {
   std::set<std::pair<std::string, std::string>> seen;
   // The server names the wrong part of the object.
   At taints = object["spec"]["taints"].as("metadata.taints");
@@ -187,6 +187,13 @@ void checkNode(const At& object, const Value&) {
     if (!seen.emplace(taint["key"].text(), taint["effect"].text()).second)
       taint.duplicateShown(json::write(*taint) + ": taints must be unique by key and effect pair");
   }
+  // Given once, to a node that is what it is.
+  for (auto [field, called] :
+       {std::pair("providerID", "providerID"), std::pair("podCIDRs", "podCIDR")})
+    if (const Value& before = old["spec"][field];
+        !before.isNull() && *object["spec"][field] != before)
+      object["spec"][field].forbidden(
+          format("node updates may not change {} except from \"\" to valid", called));
 }
 
 // --- services

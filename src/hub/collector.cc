@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "base/strings.h"
+#include "kube/conditions.h"
 
 namespace cadre::hub {
 namespace {
@@ -176,10 +178,12 @@ void Collector::finishNamespace(const Name& name, const json::Value& object) {
   const std::string& ns = name.second.name;
   auto found = by_namespace_.find(ns);
   if (found != by_namespace_.end() && !found->second.empty()) {
-    for (const Name& content : std::set<Name>(found->second)) {
+    const std::set<Name> contents = found->second;
+    for (const Name& content : contents) {
       State state = objects_.find(content.first, content.second);
       if (state && !state->deleting) remove(content, "Background");
     }
+    tellRemains(name, object, contents);
     return;  // looked at again when the last of them has gone
   }
   by_namespace_.erase(ns);
@@ -187,6 +191,45 @@ void Collector::finishNamespace(const Name& name, const json::Value& object) {
   json::Value changed = object;
   changed.make("spec").makeObject().erase("finalizers");
   write(name, std::move(changed), "finalize");
+}
+
+void Collector::tellRemains(const Name& name, json::Value object, const std::set<Name>& contents) {
+  std::map<std::string, int> resources, finalizers;
+  for (const Name& content : contents) {
+    State state = objects_.find(content.first, content.second);
+    if (!state) continue;
+    auto [group, plural] = cut(content.first, "/");
+    ++resources[plural.empty() ? format("{}.", group) : format("{}.{}", plural, group)];
+    json::Value value = state->value();
+    for (std::string_view finalizer : kube::finalizers(value)) ++finalizers[std::string(finalizer)];
+  }
+  if (resources.empty()) return;
+  auto listed = [](const std::map<std::string, int>& counts, std::string_view verb) {
+    std::vector<std::string> parts;
+    for (const auto& [what, count] : counts)
+      parts.push_back(format("{} {} {} resource instances", what, verb, count));
+    return join(parts, ", ");
+  };
+  auto status = [](bool is) {
+    return is ? kube::ConditionStatus::True : kube::ConditionStatus::False;
+  };
+  const bool held = !finalizers.empty();
+  json::Array& conditions = object.make("status").make("conditions").makeArray();
+  auto set = [&](const kube::Condition& condition) {
+    auto changed = kube::setCondition(conditions, condition, scheduler_.clock().now());
+    return changed && *changed;
+  };
+  bool changed = set({.type = "NamespaceContentRemaining",
+                      .status = status(true),
+                      .reason = "SomeResourcesRemain",
+                      .message = "Some resources are remaining: " + listed(resources, "has")});
+  changed |= set({.type = "NamespaceFinalizersRemaining",
+                  .status = status(held),
+                  .reason = held ? "SomeFinalizersRemain" : "ContentHasNoFinalizers",
+                  .message = held ? "Some content in the namespace has finalizers remaining: " +
+                                        listed(finalizers, "in")
+                                  : "All content-preserving finalizers finished"});
+  if (changed) write(name, std::move(object), "status");
 }
 
 void Collector::finishKind(const Name& name, const json::Value& object) {

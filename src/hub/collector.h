@@ -27,6 +27,8 @@ class Collector {
   void work();
 
   void finishNamespace(const Name& name, const json::Value& object);
+  // The conditions of a namespace that waits say for what.
+  void tellRemains(const Name& name, json::Value object, const std::set<Name>& contents);
   void finishKind(const Name& name, const json::Value& object);
   void releaseDependents(const Name& name, const json::Value& object);
   void deleteDependents(const Name& name, const json::Value& object);

@@ -32,6 +32,21 @@ std::string withoutDot(std::string_view path) {
   return std::string(path.starts_with('.') ? path.substr(1) : path);
 }
 
+// As whoever reads the headers is told.
+std::string deprecationOf(const json::Value& spec, const json::Value& version) {
+  if (!version["deprecated"].boolean()) return {};
+  if (version["deprecationWarning"].isString()) return version["deprecationWarning"].string();
+  const std::string &group = spec["group"].string(), &kind = spec["names"]["kind"].string();
+  std::string text = format("{}/{} {} is deprecated", group, version["name"].string(), kind);
+  std::string_view best = version["name"].string();
+  for (const json::Value& other : spec["versions"].array())
+    if (other["served"].boolean() && !other["deprecated"].boolean() &&
+        isPreferred(other["name"].string(), best))
+      best = other["name"].string();
+  if (best != version["name"].string()) text += format("; use {}/{} {}", group, best, kind);
+  return text;
+}
+
 bool hasRules(const json::Value& schema) {
   if (schema.isArray()) return std::ranges::any_of(schema.array(), hasRules);
   if (!schema.isObject()) return false;
@@ -72,8 +87,10 @@ struct Printed {
 class CustomKind final : public Kind {
  public:
   CustomKind(const json::Value& crd, const json::Value& version, kube::Schema schema,
-             const kube::Kind* native)
+             std::shared_ptr<const kube::Schema> stored, const kube::Kind* native)
       : schema_(std::move(schema)),
+        stored_(std::move(stored)),
+        since_(parseInt(kube::resourceVersion(crd)).value_or(0)),
         open_api_(version["schema"]["openAPIV3Schema"]),
         native_(native),
         has_rules_(hasRules(open_api_)) {
@@ -87,6 +104,10 @@ class CustomKind final : public Kind {
     if (singular.empty()) singular = lower(resource.kind);
     short_names = textsOf(names["shortNames"]);
     categories = textsOf(names["categories"]);
+    list_kind = names["listKind"].string();
+    needs_version = true;
+    deprecation = deprecationOf(spec, version);
+    going = kube::isDeleting(crd);
     storage = resource.group + "/" + resource.plural;
     for (const json::Value& one : spec["versions"].array())
       if (one["storage"].boolean()) stored_version = one["name"].string();
@@ -125,6 +146,12 @@ class CustomKind final : public Kind {
   }
 
   void setDefaults(json::Value& object) const override { kube::setDefaults(schema_, object); }
+
+  bool isOutdated(std::int64_t revision) const override { return revision < since_; }
+  void asStored(json::Value& object) const override {
+    kube::prune(*stored_, object);
+    kube::setDefaults(*stored_, object);
+  }
 
   std::vector<FieldError> validate(const json::Value& object, const json::Value& old,
                                    bool status) const override {
@@ -333,6 +360,8 @@ class CustomKind final : public Kind {
   }
 
   kube::Schema schema_;
+  const std::shared_ptr<const kube::Schema> stored_;
+  const std::int64_t since_;  // the definition's revision
   const json::Value open_api_;
   const kube::Kind* const native_;
   const bool has_rules_;
@@ -346,11 +375,19 @@ class CustomKind final : public Kind {
 std::vector<KindRef> kindsOf(const json::Value& crd, Natives natives) {
   std::vector<KindRef> kinds;
   const json::Value& spec = crd["spec"];
+  std::shared_ptr<kube::Schema> stored;
+  for (const json::Value& version : spec["versions"].array())
+    if (version["storage"].boolean())
+      if (auto read = kube::readSchema(version["schema"]["openAPIV3Schema"])) {
+        stored = std::make_shared<kube::Schema>(std::move(read->schema));
+        stored->embedded = true;
+      }
+  if (!stored) return kinds;
   for (const json::Value& version : spec["versions"].array()) {
     if (!version["served"].boolean()) continue;
     auto read = kube::readSchema(version["schema"]["openAPIV3Schema"]);
     if (!read) continue;
-    kinds.push_back(std::make_shared<CustomKind>(crd, version, std::move(read->schema),
+    kinds.push_back(std::make_shared<CustomKind>(crd, version, std::move(read->schema), stored,
                                                  nativeOf(natives, spec, version)));
   }
   return kinds;

@@ -1044,4 +1044,11 @@ json::Value acceptedStatus(const json::Value& crd, const std::vector<json::Value
   return status;
 }
 
+json::Value terminatingStatus(const json::Value& crd, Time now) {
+  json::Value status = crd["status"].isObject() ? crd["status"] : json::Object{};
+  setCondition(status, "Terminating", true, "InstanceDeletionInProgress",
+               "CustomResource deletion is in progress", now);
+  return status;
+}
+
 }  // namespace cadre::hub

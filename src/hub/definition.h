@@ -24,6 +24,8 @@ std::vector<kube::FieldError> validateCrd(const json::Value& crd, const json::Va
 // group, and whether it is established. It keeps the names and times that it had.
 json::Value acceptedStatus(const json::Value& crd, const std::vector<json::Value>& others,
                            Time now);
+// Its status while its objects go.
+json::Value terminatingStatus(const json::Value& crd, Time now);
 bool isEstablished(const json::Value& crd);
 
 }  // namespace cadre::hub

@@ -50,11 +50,13 @@ void Definitions::told(const Change& change) {
 void Definitions::look(const kube::ObjectKey& key) {
   KindRef kind = kinds_.stored(kDefinitions);
   auto definition = registry_.get(*kind, key);
-  if (!definition || kube::isDeleting(*definition)) return;
+  if (!definition) return;
   std::vector<json::Value> others;
   for (const auto& [other, state] : objects_.all(kDefinitions))
     if (other != key) others.push_back(state->value());
-  json::Value status = acceptedStatus(*definition, others, scheduler_.clock().now());
+  Time now = scheduler_.clock().now();
+  json::Value status = kube::isDeleting(*definition) ? terminatingStatus(*definition, now)
+                                                     : acceptedStatus(*definition, others, now);
   if (status == (*definition)["status"]) return;
   definition->make("status") = std::move(status);
   auto draft = registry_.update(kind, key, *std::move(definition),

@@ -319,20 +319,23 @@ void Hub::serve(const CallRef& call) {
         std::any_of(kinds_.groups().begin(), kinds_.groups().end(), [&](const auto& group) {
           return group.name == asked.group &&
                  std::any_of(group.versions.begin(), group.versions.end(),
-                             [&](const auto& version) { return version.name == asked.version; });
+                             [&](const auto& version) {
+                               return version.name == asked.version &&
+                                      version.kinds.begin()->second->type();
+                             });
         });
     if (known) return refuse(call, noSuchResource());
     return answer(call, 404, std::string(kText), std::string(kNoPage));
   }
   const Kind& kind = *call->kind;
+  if (!kind.deprecation.empty()) call->warnings.push_back(kind.deprecation);
   bool collection = asked.name.empty();
   if (!asked.ns.empty() && !kind.resource.namespaced) return refuse(call, noSuchResource());
   bool reads_all = collection && (asked.verb == Verb::List || asked.verb == Verb::Watch);
   if (kind.resource.namespaced && asked.ns.empty() && !reads_all)
     return refuse(call, collection && kind.type() ? methodNotAllowed() : noSuchResource());
-  if (kind.storage == "serviceaccounts" && asked.subresource == "token" &&
-      asked.verb == Verb::Create)
-    return requestToken(call);
+  if (kind.storage == "serviceaccounts" && asked.subresource == "token")
+    return asked.verb == Verb::Create ? requestToken(call) : refuse(call, methodNotAllowed());
   if (asked.subresource == "status" ? !kind.has_status
       : asked.subresource == "scale"
           ? !kind.has_scale
@@ -354,6 +357,9 @@ void Hub::serve(const CallRef& call) {
                                     "Invalid value: \"{}\": must be 'Metadata', 'Object', 'None', "
                                     "or empty",
                                     include)));
+  if (asked.subresource.empty() && !kind.verbs.empty() &&
+      std::ranges::find(kind.verbs, verbName(asked.verb)) == kind.verbs.end())
+    return refuse(call, methodNotAllowed());
   switch (asked.verb) {
     case Verb::Get:
       return get(call);
@@ -571,7 +577,7 @@ void Hub::get(const CallRef& call) {
 void Hub::show(const CallRef& call, int code, const Stored& state) {
   const Kind& kind = *call->kind;
   if (call->asked.subresource == "scale")
-    return answer(call, code, registry_.scaleOf(kind, state.value()));
+    return answer(call, code, registry_.scaleOf(kind, valueOf(kind, state)));
   if (call->form.yaml) return answer(call, code, valueOf(kind, state));
   answer(call, code, std::string(kJson),
          renderAs(kind, state, call->form, call->include(), true, scheduler_.clock().now()));
@@ -595,10 +601,11 @@ std::optional<Failure> Hub::parseSelection(Call& call, Selection& selection) con
     if (term.path == "metadata.name" || term.path == "metadata.namespace") continue;
     auto field = std::ranges::find(own, term.path, &Kind::Selectable::path);
     if (field == own.end())
-      return badRequest(own.empty() ? format("\"{}\" is not a known field selector: only "
-                                             "\"metadata.name\", \"metadata.namespace\"",
-                                             term.path)
-                                    : "field label not supported: " + term.path);
+      return badRequest(own.empty() && call.kind->type()
+                            ? format("\"{}\" is not a known field selector: only "
+                                     "\"metadata.name\", \"metadata.namespace\"",
+                                     term.path)
+                            : "field label not supported: " + term.path);
     if (!field->place.empty()) term.path = field->place;
     if (!field->empty.empty() && term.value == field->empty) term.value.clear();
   }
@@ -809,6 +816,18 @@ std::optional<Failure> Hub::checkKind(const Call& call, json::Value& object) con
     return badRequest(
         format("Object 'Kind' is missing in '{}'", shorten(json::write(object), 200)));
   }
+  if (!call.kind->type() && version != resource.apiVersion())
+    return badRequest(
+        format("the API version in the data ({}) does not match the expected API version ({})",
+               version, resource.apiVersion()));
+  if (!call.kind->type() && kind != resource.kind) {
+    kube::Resource other = resource;
+    other.kind = kind;
+    return invalid(
+        other, kube::name(object),
+        {wrong("kind", kube::Fault::Invalid,
+               format("Invalid value: {}: must be {}", json::write(kind), resource.kind))});
+  }
   if (kind != resource.kind || version != resource.apiVersion()) {
     std::size_t slash = version.find('/');
     return badRequest(
@@ -863,6 +882,11 @@ void Hub::patch(const CallRef& call) {
 void Hub::write(const CallRef& call, Outcome<Draft> draft) {
   if (!draft) return refuse(call, draft.failure());
   call->warnings.insert(call->warnings.end(), draft->warnings.begin(), draft->warnings.end());
+  if (!draft->before && call->asked.verb != Verb::Create) {
+    Attributes wanted = Attributes::of(call->asked, call->request->method);
+    wanted.verb = verbName(Verb::Create);
+    if (auto failure = rbac().refusal(call->user, wanted)) return refuse(call, *failure);
+  }
   if (draft->kind->resource.group == "rbac.authorization.k8s.io") {
     if (auto failure = escalation(rbac(), call->user,
                                   {.resource = draft->kind->resource,
@@ -1017,7 +1041,7 @@ void Hub::removeAdmitted(const CallRef& call, const Deleting& deleting, const St
   auto written = registry_.remove(call->kind, call->key(), deleting);
   if (!written) return refuse(call, written.failure());
   if (written->state) return show(call, 200, *written->state);
-  if (written->object.isNull() && call->kind->deleted_shown) return show(call, 200, there);
+  if (written->object.isNull() && call->kind->shows_deleted) return show(call, 200, there);
   if (!written->object.isNull())
     return answer(call, 200,
                   shownAs(*call->kind, std::move(written->object), call->form, call->include(),
@@ -1034,9 +1058,6 @@ void Hub::removeAdmitted(const CallRef& call, const Deleting& deleting, const St
 }
 
 void Hub::removeAll(const CallRef& call) {
-  const std::vector<std::string>& verbs = call->kind->verbs;
-  if (!verbs.empty() && std::ranges::find(verbs, "deletecollection") == verbs.end())
-    return refuse(call, methodNotAllowed());
   auto deleting = parseDeleting(*call);
   if (!deleting) return refuse(call, deleting.failure());
   auto page = pageOf(*call);

@@ -8,7 +8,6 @@
 namespace cadre::hub {
 namespace {
 
-// v2 before v1 before v1beta2 before v1beta1 before v1alpha1, and before all that is no version.
 std::tuple<int, std::int64_t, std::int64_t> rank(std::string_view version) {
   auto number = [&](std::size_t& at) {
     std::size_t begin = at;
@@ -30,6 +29,10 @@ std::tuple<int, std::int64_t, std::int64_t> rank(std::string_view version) {
 }
 
 }  // namespace
+
+bool isPreferred(std::string_view version, std::string_view other) {
+  return rank(version) > rank(other);
+}
 
 void Kind::prepareForCreate(json::Value& object) const {
   if (has_status) object.makeObject().erase("status");
@@ -70,7 +73,7 @@ void Kinds::add(KindRef kind) {
                               [&](const Version& one) { return one.name == resource.version; });
   if (version == versions.end()) {
     auto place = std::find_if(versions.begin(), versions.end(), [&](const Version& one) {
-      return rank(one.name) < rank(resource.version);
+      return isPreferred(resource.version, one.name);
     });
     version = versions.insert(place, Version{resource.version, {}});
   }

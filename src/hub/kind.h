@@ -31,7 +31,13 @@ class Kind {
   std::string storage;  // "apps/deployments": the same for all versions
   std::string stored_version;
   bool has_status = false, has_scale = false;
-  bool deleted_shown = false;  // a deletion answers with the object that is gone
+  std::string list_kind = {};    // empty: the kind and "List"
+  std::string deprecation = {};  // what who asks for this version is told
+  bool going = false;            // its definition is deleted: nothing new comes
+  bool update_creates = false;   // an update of what is not there makes it
+  bool needs_version = false;    // an update says what it changes
+  bool shows_deleted = false;    // who deletes is shown the object
+  bool orphans = false;          // dependents stay, unless who deletes says otherwise
   // Empty: all that there are.
   std::vector<std::string> verbs = {};
 
@@ -41,6 +47,10 @@ class Kind {
   // Why it cannot be read as this kind at all: the words of a 400.
   virtual std::optional<std::string> undecodable(const json::Value& object) const = 0;
   virtual void setDefaults(json::Value& object) const = 0;
+  // A definition changes, and its objects stay as they were stored. Whether one of that revision
+  // may be from before, and what it is by the version that is stored now.
+  virtual bool isOutdated(std::int64_t) const { return false; }
+  virtual void asStored(json::Value&) const {}
   // `old`: what it was before, null when it is new. `status`: it is a write to the status.
   virtual std::vector<kube::FieldError> validate(const json::Value& object, const json::Value& old,
                                                  bool status) const = 0;
@@ -78,6 +88,9 @@ class Kind {
   };
   virtual Scale scale() const { return {"spec.replicas", "status.replicas", ""}; }
 };
+
+// v2 before v1 before v1beta2 before v1beta1 before v1alpha1, and before all that is no version.
+bool isPreferred(std::string_view version, std::string_view other);
 
 using KindRef = std::shared_ptr<const Kind>;
 

@@ -9,6 +9,7 @@ namespace cadre::hub {
 namespace {
 
 constexpr std::string_view kRanges = "limitranges", kQuotas = "resourcequotas";
+constexpr std::string_view kOfClass = ".storageclass.storage.k8s.io/";
 
 kube::Quantity quantity(const json::Value& value) {
   auto parsed = kube::Quantity::fromJson(value);
@@ -40,6 +41,20 @@ Amounts podAmounts(const json::Value& pod, std::string_view which) {
       first[name] = std::max(first[name], quantity(value));
   for (const auto& [name, value] : first) sum[name] = std::max(sum[name], value);
   return sum;
+}
+
+// The containers of a pod that do not say how much of it they take.
+std::vector<std::string> silent(const json::Value& pod, std::string_view amount) {
+  auto [part, name] = cut(amount, ".");
+  if (name.empty()) {
+    name = part;
+    part = "requests";
+  }
+  std::vector<std::string> names;
+  for (std::string_view which : {"containers", "initContainers"})
+    for (const json::Value& container : pod["spec"][which].array())
+      if (container["resources"][part][name].isNull()) names.push_back(container["name"].string());
+  return names;
 }
 
 std::string text(const Amounts& amounts, const std::vector<std::string>& names) {
@@ -76,6 +91,11 @@ Amounts amountsOf(const Kind& kind, const json::Value& object) {
         add(amounts, "services.nodeports", one);
   } else if (kind.storage == "persistentvolumeclaims") {
     amounts["requests.storage"] = quantity(object["spec"]["resources"]["requests"]["storage"]);
+    if (const std::string& storage = object["spec"]["storageClassName"].string();
+        !storage.empty()) {
+      amounts[storage + std::string(kOfClass) + "requests.storage"] = amounts["requests.storage"];
+      amounts[storage + std::string(kOfClass) + "persistentvolumeclaims"] = one;
+    }
   }
   return amounts;
 }
@@ -102,6 +122,7 @@ std::vector<std::string> beyondLimits(const std::vector<json::Value>& ranges, co
   std::vector<std::string> wrong;
   auto check = [&](const json::Value& limit, const Amounts& requests, const Amounts& limits) {
     std::string type = limit["type"].string();
+    std::string_view bound = type == "PersistentVolumeClaim" ? "request" : "limit";
     for (const auto& [name, least] : limit["min"].object()) {
       auto there = requests.find(name);
       if (there == requests.end())
@@ -114,11 +135,29 @@ std::vector<std::string> beyondLimits(const std::vector<json::Value>& ranges, co
     for (const auto& [name, most] : limit["max"].object()) {
       auto there = limits.find(name);
       if (there == limits.end())
-        wrong.push_back(format("maximum {} usage per {} is {}.  No limit is specified", name, type,
-                               quantity(most).text()));
+        wrong.push_back(format("maximum {} usage per {} is {}.  No {} is specified", name, type,
+                               quantity(most).text(), bound));
       else if (there->second > quantity(most))
-        wrong.push_back(format("maximum {} usage per {} is {}, but limit is {}", name, type,
-                               quantity(most).text(), there->second.text()));
+        wrong.push_back(format("maximum {} usage per {} is {}, but {} is {}", name, type,
+                               quantity(most).text(), bound, there->second.text()));
+    }
+    for (const auto& [name, most] : limit["maxLimitRequestRatio"].object()) {
+      auto asked = requests.find(name), allowed = limits.find(name);
+      auto missing = [&](const Amounts& all, const auto& at) {
+        return at == all.end() || at->second == kube::Quantity();
+      };
+      std::string text = format("{} max limit to request ratio per {} is {}, but", name, type,
+                                quantity(most).text());
+      if (missing(requests, asked)) {
+        wrong.push_back(text + " no request is specified or request is 0");
+      } else if (missing(limits, allowed)) {
+        wrong.push_back(text + " no limit is specified or limit is 0");
+      } else {
+        double ratio = static_cast<double>(allowed->second.milliValue()) /
+                       static_cast<double>(asked->second.milliValue());
+        if (ratio * 1000 > static_cast<double>(quantity(most).milliValue()))
+          wrong.push_back(format("{} provided ratio is {:.6f}", text, ratio));
+      }
     }
   };
   auto amounts = [](const json::Value& list) {
@@ -184,15 +223,14 @@ std::optional<Failure> Limits::check(const Draft& draft) const {
       hard[name] = quantity(value);
       bool compute = name == "cpu" || name == "memory" || name.starts_with("requests.") ||
                      name.starts_with("limits.");
-      if (isPod(kind) && compute && name != "requests.storage" && !draft.before &&
-          !wanted.contains(name))
-        missing.push_back(name);
+      if (isPod(kind) && compute && name != "requests.storage" && !draft.before)
+        if (auto names = silent(draft.object, name); !names.empty())
+          missing.push_back(format("{} for: {}", name, join(names, ",")));
     }
     if (!missing.empty())
       return forbidden(
           kind.resource, draft.key.name,
-          format("failed quota: {}: must specify {} for: {}", kube::name(quota), join(missing, ","),
-                 draft.object["spec"]["containers"].at(0)["name"].string()));
+          format("failed quota: {}: must specify {}", kube::name(quota), join(missing, "; ")));
     Amounts used = usedIn(draft.key.ns, hard);
     for (const auto& [name, most] : hard) {
       auto asks = wanted.find(name);
@@ -223,7 +261,8 @@ Amounts Limits::usedIn(const std::string& ns, const Amounts& counted) const {
         bool counts = std::ranges::any_of(counted, [&](const auto& one) {
           return one.first == plural || one.first.starts_with("count/" + plural) ||
                  (isPod(*kind)) || (plural == "services" && one.first.starts_with("services.")) ||
-                 (plural == "persistentvolumeclaims" && one.first == "requests.storage");
+                 (plural == "persistentvolumeclaims" &&
+                  (one.first == "requests.storage" || one.first.find(kOfClass) != one.first.npos));
         });
         if (!counts) continue;
         for (const json::Value& object : inNamespace(kind->storage, ns))

@@ -5,6 +5,7 @@
 
 #include "base/format.h"
 #include "base/strings.h"
+#include "hub/render.h"
 #include "json/patch.h"
 #include "json/write.h"
 #include "kube/names.h"
@@ -78,13 +79,15 @@ bool isHeld(const Kind& kind, const json::Value& object) {
          object["metadata"]["deletionGracePeriodSeconds"].integer() > 0;
 }
 
-}  // namespace
-
-json::Value valueOf(const Kind& kind, const Stored& state) {
-  json::Value object = state.value();
-  dress(object, kind);
-  return object;
+Failure fixedUid(const Kind& kind, const json::Value& object) {
+  return invalid(
+      kind.resource, kube::name(object),
+      {{.path = "metadata.uid",
+        .fault = kube::Fault::Invalid,
+        .message = format("Invalid value: \"{}\": field is immutable", kube::uid(object))}});
 }
+
+}  // namespace
 
 Registry::Registry(Objects& objects, const Clock& clock, Random& random)
     : objects_(objects), clock_(clock), random_(random) {}
@@ -180,6 +183,9 @@ Outcome<Draft> Registry::make(KindRef kind, std::string_view ns, std::string_vie
     for (int i = 0; i < 7 && objects_.find(kind->storage, kube::ObjectKey::of(object)); ++i)
       metadata.make("name") = newName(prefix);
   }
+  if (kind->going)
+    return forbidden(kind->resource, kube::name(object),
+                     "create not allowed while custom resource definition is terminating");
   Draft draft{.kind = kind, .key = kube::ObjectKey::of(object), .writing = std::move(writing)};
   if (auto failure = checkFields(*kind, object, draft, false)) return *std::move(failure);
   if (auto failure = checkNamespace(*kind, draft.key)) return *std::move(failure);
@@ -205,14 +211,16 @@ Outcome<Draft> Registry::make(KindRef kind, std::string_view ns, std::string_vie
 Outcome<Draft> Registry::update(KindRef kind, const kube::ObjectKey& key, json::Value object,
                                 Writing writing) {
   State before = objects_.find(kind->storage, key);
-  if (!before) return notFound(kind->resource, key.name);
-  json::Value old = valueOf(*kind, *before);
   if (!kube::name(object).empty() && kube::name(object) != key.name)
     return badRequest(format("the name of the object ({}) does not match the name on the URL ({})",
                              kube::name(object), key.name));
   if (!kube::ns(object).empty() && kube::ns(object) != key.ns)
     return badRequest(
         "the namespace of the provided object does not match the namespace sent on the request");
+  if (!before && kind->update_creates && writing.subresource.empty())
+    return create(std::move(kind), key.ns, key.name, std::move(object), std::move(writing));
+  if (!before) return notFound(kind->resource, key.name);
+  json::Value old = valueOf(*kind, *before);
   if (writing.subresource == "scale") {
     json::Value whole = old;
     const json::Value& wanted = object["spec"]["replicas"];
@@ -222,7 +230,7 @@ Outcome<Draft> Registry::update(KindRef kind, const kube::ObjectKey& key, json::
                  "into Go struct field ScaleSpec.spec.replicas of type int32",
                  wanted.typeName()));
     std::int64_t replicas = wanted.integer();
-    if (replicas < 0)
+    if (replicas < 0 && kind->type())  // a custom kind checks its own field
       return invalid(
           kScale, key.name,
           {{.path = "spec.replicas",
@@ -233,7 +241,7 @@ Outcome<Draft> Registry::update(KindRef kind, const kube::ObjectKey& key, json::
     return withFieldsSettled(
         replace(std::move(kind), before, std::move(old), std::move(whole), std::move(writing)));
   }
-  if (!kind->type() && kube::resourceVersion(object).empty() && !isNamespace(*kind)) {
+  if (kind->needs_version && kube::resourceVersion(object).empty()) {
     Failure failure = invalid(kind->resource, key.name,
                               {{.path = "metadata.resourceVersion",
                                 .fault = kube::Fault::Invalid,
@@ -295,12 +303,7 @@ Outcome<Draft> Registry::patch(KindRef kind, const kube::ObjectKey& key, PatchTy
     return wrongPatch(*result, format("it is no longer a {}", kind->resource.kind));
   Draft draft{.writing = writing};
   if (auto failure = checkFields(*kind, *result, draft, true)) return *std::move(failure);
-  if (kube::uid(*result) != kube::uid(current))
-    return invalid(
-        kind->resource, key.name,
-        {{.path = "metadata.uid",
-          .fault = kube::Fault::Invalid,
-          .message = format("Invalid value: \"{}\": field is immutable", kube::uid(*result))}});
+  if (kube::uid(*result) != kube::uid(current)) return fixedUid(*kind, *result);
   if (kube::ns(*result) != key.ns)
     return badRequest(
         "the namespace of the provided object does not match the namespace sent on the request");
@@ -390,11 +393,7 @@ Outcome<Draft> Registry::apply(KindRef kind, const kube::ObjectKey& key, json::V
       return conflict(resource, key.name,
                       "the object has been modified; please apply your changes to the latest "
                       "version and try again");
-    if (!uid.empty() && uid != kube::uid(live))
-      return invalid(resource, key.name,
-                     {{.path = "metadata.uid",
-                       .fault = kube::Fault::Invalid,
-                       .message = format("Invalid value: \"{}\": field is immutable", uid)}});
+    if (!uid.empty() && uid != kube::uid(live)) return fixedUid(*kind, config);
   }
   auto merged = kube::apply(kind->shape(), live, std::move(config), writerOf(*kind, writing),
                             writing.force ? kube::Force::Yes : kube::Force::No);
@@ -453,8 +452,13 @@ void Registry::amended(Draft& draft) const {
 
 Outcome<Written> Registry::finish(Draft draft) {
   const Kind& kind = *draft.kind;
-  if (objects_.find(kind.storage, draft.key) != draft.before) {
-    if (!draft.before) return alreadyExists(kind.resource, draft.key.name);
+  if (State there = objects_.find(kind.storage, draft.key); there != draft.before) {
+    if (!draft.before) {
+      Failure failure = alreadyExists(kind.resource, draft.key.name);
+      if (kube::isDeleting(there->value()))
+        failure.message = "object is being deleted: " + failure.message;
+      return failure;
+    }
     return conflict(kind.resource, draft.key.name,
                     "the object has been modified; please apply your changes to the latest version "
                     "and try again");
@@ -477,9 +481,11 @@ Outcome<Written> Registry::finish(Draft draft) {
   if (!errors.empty()) return invalid(kind.resource, draft.key.name, errors);
   if (!draft.before) {
     if (auto failure = checkNamespace(kind, draft.key)) return *std::move(failure);
+    kind.asStored(draft.object);
     if (draft.writing.dry_run) return Written{.object = std::move(draft.object), .created = true};
     return Written{.state = objects_.put(kind.storage, std::move(draft.object)), .created = true};
   }
+  kind.asStored(draft.object);
   draft.object = kube::withoutNewTimes(old, std::move(draft.object));
   if (draft.object == old) return Written{.state = draft.before};
   if (kube::isDeleting(old) && !isHeld(kind, draft.object)) {
@@ -515,12 +521,14 @@ Outcome<Written> Registry::remove(KindRef kind, const kube::ObjectKey& key,
 
   // Who deletes with orphans or in the foreground leaves that to the garbage collector.
   json::Array finalizers;
+  bool chosen = !deleting.propagation.empty();
   for (std::string_view finalizer : kube::finalizers(object)) {
-    bool chosen = !deleting.propagation.empty();
     if ((finalizer == kOrphan || finalizer == kForeground) && chosen) continue;
     finalizers.emplace_back(finalizer);
   }
-  if (deleting.propagation == "Orphan") finalizers.emplace_back(kOrphan);
+  bool by_kind = !chosen && kind->orphans && !kube::hasFinalizer(object, kForeground) &&
+                 !kube::hasFinalizer(object, kOrphan);
+  if (deleting.propagation == "Orphan" || by_kind) finalizers.emplace_back(kOrphan);
   if (deleting.propagation == "Foreground") finalizers.emplace_back(kForeground);
   json::Value wanted = object;
   set(wanted.make("metadata"), "finalizers",

@@ -54,9 +54,6 @@ struct Written {
   bool created = false;
 };
 
-// The object in the version of that kind.
-json::Value valueOf(const Kind& kind, const Stored& state);
-
 // What clients may do to objects, and what becomes of it: the rules that hold for every kind. No
 // HTTP, no users, no waiting.
 class Registry {

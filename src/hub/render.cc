@@ -18,11 +18,7 @@ json::Value metadataAlone(const json::Value& object) {
 json::Value rowOf(const Kind& kind, const json::Value& object, Include include, Time now) {
   json::Value shown;
   if (include == Include::Metadata) shown = metadataAlone(object);
-  if (include == Include::Object) {
-    shown = object;
-    shown.make("apiVersion") = kind.resource.apiVersion();
-    shown.make("kind") = kind.resource.kind;
-  }
+  if (include == Include::Object) shown = object;
   json::Object row{{"cells", kind.cells(object, now)}, {"object", std::move(shown)}};
   if (json::Array conditions = kind.rowConditions(object); !conditions.empty())
     row.set("conditions", std::move(conditions));
@@ -57,7 +53,16 @@ json::Value table(json::Value metadata, json::Value columns, json::Array rows) {
 
 }  // namespace
 
+json::Value valueOf(const Kind& kind, const Stored& state) {
+  json::Value object = state.value();
+  if (kind.isOutdated(state.revision)) kind.asStored(object);
+  object.make("apiVersion") = kind.resource.apiVersion();
+  object.make("kind") = kind.resource.kind;
+  return object;
+}
+
 std::string renderObject(const Kind& kind, const Stored& state) {
+  if (kind.isOutdated(state.revision)) return json::write(valueOf(kind, state));
   return format(R"({{"kind":{},"apiVersion":{},{})", quoted(kind.resource.kind),
                 quoted(kind.resource.apiVersion()), std::string_view(state.text).substr(1));
 }
@@ -80,19 +85,20 @@ json::Value shownAs(const Kind& kind, json::Value object, const Form& form, Incl
 std::string renderAs(const Kind& kind, const Stored& state, const Form& form, Include include,
                      bool columns, Time now) {
   if (form.as == Form::As::Object) return renderObject(kind, state);
-  return json::write(shownAs(kind, state.value(), form, include, columns, now));
+  return json::write(shownAs(kind, valueOf(kind, state), form, include, columns, now));
 }
 
 std::string renderList(const Kind& kind, const std::vector<State>& items, const Form& form,
                        Include include, const ListMeta& meta, Time now) {
   if (form.as == Form::As::Table) {
     json::Array rows;
-    for (const State& item : items) rows.push_back(rowOf(kind, item->value(), include, now));
+    for (const State& item : items) rows.push_back(rowOf(kind, valueOf(kind, *item), include, now));
     return json::write(table(metaOf(meta), columnsOf(kind), std::move(rows)));
   }
   bool whole = form.as == Form::As::Object;
-  std::string list_kind =
-      whole ? kind.resource.kind + "List" : std::string("PartialObjectMetadataList");
+  std::string list_kind = !whole                   ? "PartialObjectMetadataList"
+                          : kind.list_kind.empty() ? kind.resource.kind + "List"
+                                                   : kind.list_kind;
   std::string text =
       format(R"({{"kind":{},"apiVersion":{},"metadata":{},"items":[)", quoted(list_kind),
              quoted(whole ? kind.resource.apiVersion() : kMeta), json::write(metaOf(meta)));

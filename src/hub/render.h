@@ -20,6 +20,8 @@ struct ListMeta {
   std::int64_t remaining = 0;
 };
 
+// A stored object in the version of that kind, as it is by today's definition.
+json::Value valueOf(const Kind& kind, const Stored& state);
 std::string renderObject(const Kind& kind, const Stored& state);
 // The same in another form. `columns`: of a Table, whether they are named.
 json::Value shownAs(const Kind& kind, json::Value object, const Form& form, Include include,

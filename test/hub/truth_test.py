@@ -1,8 +1,10 @@
 """What is tested on a real API server holds on the hub, too: the same programs, unchanged."""
 
+import subprocess
 import unittest
 
 from hubs import BUILD, HubTest, tool, ROOT
+from support import ClusterTest
 
 
 class TruthTest(HubTest):
@@ -16,6 +18,11 @@ class TruthTest(HubTest):
         said = self.programs(hub, "transcript_cluster_test", "--kubeconfig", hub.kubeconfig)
         self.assertRegex(said, r"\[  PASSED  \] [5-9]\d|\[  PASSED  \] \d{3}")
 
+    def test_transcripts_of_controllers(self):
+        hub = self.hub("--fast")
+        said = self.programs(hub, "transcript_cluster_test", "--kubeconfig", hub.kubeconfig, "--controllers")
+        self.assertRegex(said, r"\[  PASSED  \] \d")
+
     def test_operators(self):
         hub = self.hub("--fast")
         # Not here: the second login of the test cluster, and its way to kill a server (kill_test.py does that).
@@ -23,6 +30,15 @@ class TruthTest(HubTest):
                             ["kube_cluster_test", "--gtest_filter=-*BothWaysToLogIn:*KillingTheServer*"]):
             with self.subTest(name):
                 self.assertIn("[  PASSED  ]", self.programs(hub, name, *argv))
+
+
+class ControllersTest(ClusterTest):
+    def test_transcripts_of_controllers(self):
+        """What the hub's own collector and counters do, done by the real controllers."""
+        kubeconfig = self.up("control", self.name("controllers"))
+        done = subprocess.run([BUILD / "tests/transcript_cluster_test", "--kubeconfig", kubeconfig, "--controllers"],
+                              text=True, capture_output=True, timeout=600)
+        self.assertEqual(done.returncode, 0, done.stdout[-8000:] + done.stderr[-8000:])
 
 
 if __name__ == "__main__":

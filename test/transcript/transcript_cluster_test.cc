@@ -1,7 +1,8 @@
 // Runs every transcript in test/cases against the API server of a kubeconfig, each as a test of its
 // own:
 //   transcript_cluster_test --kubeconfig FILE [--context NAME] [--show] [--gtest_filter=...]
-// --show prints every answer. Without the flag, CADRE_TEST_KUBECONFIG names the file.
+// --show prints every answer. --controllers plays those of test/cases/controllers instead, which
+// need a garbage collector and its like. Without the flag, CADRE_TEST_KUBECONFIG names the file.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -42,9 +43,9 @@ class TranscriptTest : public testing::Test {
 };
 
 // create-conflict.yaml is the test Transcript.create_conflict: a filter reads - as "not".
-void registerCases(Environment& environment) {
+void registerCases(Environment& environment, const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(CADRE_CASES))
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
     if (entry.path().extension() == ".yaml") files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   for (const auto& file : files) {
@@ -74,10 +75,13 @@ int runAll(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   Environment environment;
   if (const char* file = std::getenv("CADRE_TEST_KUBECONFIG")) environment.config.kubeconfig = file;
+  std::filesystem::path folder = CADRE_CASES;
   for (int i = 1; i < argc; ++i) {
     std::string_view flag = argv[i];
     if (flag == "--show") {
       environment.run.show = true;
+    } else if (flag == "--controllers") {
+      folder /= "controllers";
     } else if (flag == "--kubeconfig" && i + 1 < argc) {
       environment.config.kubeconfig = argv[++i];
     } else if (flag == "--context" && i + 1 < argc) {
@@ -87,7 +91,7 @@ int runAll(int argc, char** argv) {
       return 2;
     }
   }
-  registerCases(environment);
+  registerCases(environment, folder);
   if (!testing::GTEST_FLAG(list_tests))
     if (std::string problem = connect(environment); !problem.empty()) {
       std::fprintf(stderr, "transcript_cluster_test: FAILED: %s\n", problem.c_str());
