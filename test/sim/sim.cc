@@ -146,6 +146,8 @@ void Simulation::write(std::string_view method, const kube::Resource& resource,
 // There are pods as soon as a Deployment wants them.
 void Simulation::tendDeployments() {
   for (const auto& [key, state] : hub_->objects().all("apps/deployments")) {
+    std::int64_t& tended = tended_[key];
+    if (tended == state->revision) continue;
     json::Value object = state->value();
     std::int64_t replicas = object["spec"]["replicas"].integer(1);
     json::Object status{{"observedGeneration", kube::generation(object)},
@@ -159,6 +161,7 @@ void Simulation::tendDeployments() {
         status.erase(field);
     bool same = std::ranges::all_of(
         status, [&](const auto& one) { return object["status"][one.first] == one.second; });
+    if (same) tended = state->revision;
     if (!same && random_.below(4) == 0)
       write("PATCH", kDeployments, key, json::Object{{"status", status}}, "status");
   }

@@ -69,6 +69,7 @@ class Simulation {
   std::unique_ptr<kube::Client> admin_;
   std::unique_ptr<Operator> operator_;
   std::vector<Pending> requests_;
+  std::map<kube::ObjectKey, std::int64_t> tended_;  // Deployments that are well, as of when
   std::map<std::string, json::Value> wanted_;  // what users want in the end
   std::vector<std::string> troubles_;
 };
