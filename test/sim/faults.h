@@ -1,6 +1,9 @@
 #pragma once
 
+#include <deque>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "base/random.h"
 #include "base/scheduler.h"
@@ -23,22 +26,74 @@ struct Faults {
   static Faults draw(Random& random);
 };
 
-// Whoever asks through it meets faults, for as long as there are any: `faults` may change at any
-// time. Counts the writes that arrived.
+// Lists of a collection show it as it was, and watches of it tell nothing new until a time.
+struct Stale {
+  std::string plural;
+  std::int64_t revision = 0;
+  Instant until;
+};
+
+// What everybody's requests go through. All of it may change at any time.
+struct Network {
+  Scheduler& scheduler;
+  Random& random;
+  Faults faults = {};
+  std::optional<Stale> stale = {};
+};
+
+// The scheduler of one process, which can be stopped for a while: then time passes, and what
+// becomes due runs when it goes on.
+class Process final : public Scheduler {
+ public:
+  explicit Process(Scheduler& world) : world_(world) {}
+  void post(Function<void()> task) override;
+  Pending after(Duration delay, Function<void()> task) override;
+  const Clock& clock() const override { return world_.clock(); }
+
+  bool stopped() const { return state_->stopped; }
+  void stop() { state_->stopped = true; }
+  void goOn();
+
+ private:
+  struct State {
+    bool stopped = false;
+    std::deque<Function<void()>> due;
+  };
+
+  Scheduler& world_;
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+// A process's way to a server. What it has sent arrives even if it is stopped meanwhile; what it
+// hears, it hears in its own time. `arrives` is told of each request that reaches the server.
 class FaultyTransport final : public net::HttpClient {
  public:
-  FaultyTransport(Scheduler& scheduler, Random& random, const Faults& faults,
-                  std::unique_ptr<net::HttpClient> inner, std::uint64_t& writes);
+  FaultyTransport(Network& network, Process& process, std::unique_ptr<net::HttpClient> inner,
+                  Function<void(const net::HttpRequest& request)> arrives)
+      : network_(network),
+        process_(process),
+        inner_(std::move(inner)),
+        arrives_(std::move(arrives)) {}
   Pending send(net::HttpRequest request, net::ResponseHandler handler) override;
 
  private:
   struct Exchange;
 
+  Network& network_;
+  Process& process_;
+  std::unique_ptr<net::HttpClient> inner_;
+  const Function<void(const net::HttpRequest& request)> arrives_;
+};
+
+// A webhook that is down, slow, or says no to everything.
+class BadWebhook final : public net::HttpClient {
+ public:
+  BadWebhook(Scheduler& scheduler, Random& random) : scheduler_(scheduler), random_(random) {}
+  Pending send(net::HttpRequest request, net::ResponseHandler handler) override;
+
+ private:
   Scheduler& scheduler_;
   Random& random_;
-  const Faults& faults_;
-  std::unique_ptr<net::HttpClient> inner_;
-  std::uint64_t& writes_;
 };
 
 }  // namespace cadre::sim

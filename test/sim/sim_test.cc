@@ -39,6 +39,8 @@ std::string modelApi(Random& random) {
               {R"({"mode":"Proxy","proxyConfig":{"models":["*"]}})",
                R"({"mode":"Proxy","proxyConfig":{"models":["*"],"masterKey":{"generate":true},
                            "apiBase":"https://models.test"}})",
+               R"({"mode":"Proxy","proxyConfig":{"models":["*"],"apiBase":"https://models.test",
+                           "apiKey":{"valueFrom":{"secretKeyRef":{"name":"known","key":"key"}}}}})",
                R"({"mode":"Proxy","proxyConfig":{"models":["a","smollm2:135m"],
                            "env":[{"name":"A","value":"1"}]}})"});
 }
