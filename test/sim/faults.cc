@@ -1,6 +1,7 @@
 #include "sim/faults.h"
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 
 #include "base/format.h"
@@ -53,36 +54,33 @@ void Process::post(Function<void()> task) {
     auto state = weak.lock();
     if (!state) return;
     if (!state->stopped) return task();
-    state->due.push_back(std::move(task));
+    state->posted.push_back(std::move(task));
   });
 }
 
 Pending Process::after(Duration delay, Function<void()> task) {
-  auto shared = std::make_shared<Function<void()>>(std::move(task));
-  auto timer = std::make_shared<Pending>(
-      world_.after(delay, [weak = std::weak_ptr(state_), shared]() mutable {
-        auto state = weak.lock();
-        if (!state) return;
-        auto run = [shared] {
-          if (auto task = std::exchange(*shared, nullptr)) task();
-        };
-        if (!state->stopped) return run();
-        state->due.emplace_back(run);
-      }));
-  return Pending([timer, shared] {
-    timer->reset();
-    *shared = nullptr;
+  auto timer = std::make_shared<Timer>(std::move(task));
+  arm(timer, delay);
+  return Pending([timer] {
+    timer->pending.reset();
+    timer->task = nullptr;
   });
 }
 
-void Process::goOn() {
-  auto state = state_;  // it may end meanwhile
-  state->stopped = false;
-  while (!state->due.empty() && !state->stopped) {
-    auto task = std::move(state->due.front());
-    state->due.pop_front();
-    task();
-  }
+void Process::arm(const std::shared_ptr<Timer>& timer, Duration delay) {
+  timer->pending = world_.after(delay, [weak = std::weak_ptr(state_), timer] {
+    auto state = weak.lock();
+    if (!state) return;
+    if (state->stopped) return state->late.push_back(timer);
+    if (auto task = std::exchange(timer->task, nullptr)) task();
+  });
+}
+
+void Process::goOn(Random& random) {
+  state_->stopped = false;
+  for (const auto& timer : std::exchange(state_->late, {}))
+    arm(timer, std::chrono::milliseconds(random.below(100)));
+  for (auto& task : std::exchange(state_->posted, {})) post(std::move(task));
 }
 
 // ---- FaultyTransport
@@ -90,17 +88,19 @@ void Process::goOn() {
 // What is heard of an answer comes in order, each piece at its time.
 struct FaultyTransport::Exchange : std::enable_shared_from_this<Exchange> {
   Network& network;
-  Process& process;
+  Process& process;  // not once it is over
+  std::shared_ptr<Way> way;
   net::ResponseHandler handler;
   bool over = false;
-  bool watch = false;
+  bool watch = false, writes = false;
   Pending inner = {}, starting = {}, cutting = {}, delivering = {};
   std::deque<std::pair<Instant, Function<void()>>> pieces = {};
 
-  Exchange(Network& network, Process& process, net::ResponseHandler handler)
-      : network(network), process(process), handler(std::move(handler)) {}
+  Exchange(Network& network, Process& process, std::shared_ptr<Way> way,
+           net::ResponseHandler handler)
+      : network(network), process(process), way(std::move(way)), handler(std::move(handler)) {}
 
-  Instant now() const { return process.clock().instant(); }
+  Instant now() const { return network.scheduler.clock().instant(); }
   bool happens(double chance) { return network.random.fraction() < chance; }
   Duration someTime() {
     return Duration(static_cast<std::int64_t>(static_cast<double>(network.faults.delay.count()) *
@@ -111,6 +111,7 @@ struct FaultyTransport::Exchange : std::enable_shared_from_this<Exchange> {
   }
 
   void deliver(Function<void()> piece) {
+    if (over) return;
     Instant at = now() + someTime();
     if (watch && happens(network.faults.held_watch)) at += upTo(20'000);
     if (!pieces.empty()) at = std::max(at, pieces.back().first);
@@ -149,11 +150,11 @@ struct FaultyTransport::Exchange : std::enable_shared_from_this<Exchange> {
     conclude(status(code, reason), {}, {code, std::move(headers)});
   }
 
-  void arrive(FaultyTransport& transport, net::HttpRequest request);
-  void forward(FaultyTransport& transport, net::HttpRequest request);
+  void arrive(net::HttpRequest request);
+  void forward(net::HttpRequest request);
 };
 
-void FaultyTransport::Exchange::arrive(FaultyTransport& transport, net::HttpRequest request) {
+void FaultyTransport::Exchange::arrive(net::HttpRequest request) {
   const Faults& faults = network.faults;
   if (happens(faults.lost_request)) return fail("lost the request");
   if (happens(faults.refused)) {
@@ -162,16 +163,15 @@ void FaultyTransport::Exchange::arrive(FaultyTransport& transport, net::HttpRequ
     auto [code, reason] = kRefusals[network.random.below(3)];
     return answer(code, reason);
   }
-  if ((request.method == "PUT" || request.method == "PATCH" || request.method == "DELETE") &&
-      happens(faults.conflict))
+  if (writes && request.method != "POST" && happens(faults.conflict))
     return answer(409, "Conflict");
   if (network.stale && now() < network.stale->until && isAbout(request, network.stale->plural)) {
     if (has(request, "sendInitialEvents=")) return answer(400, "Invalid");  // it has only lists
     if (watch) {
       starting = network.scheduler.after(
           network.stale->until - now(),
-          [weak = weak_from_this(), &transport, request = std::move(request)]() mutable {
-            if (auto self = weak.lock()) self->forward(transport, std::move(request));
+          [weak = weak_from_this(), request = std::move(request)]() mutable {
+            if (auto self = weak.lock()) self->forward(std::move(request));
           });
       return;
     }
@@ -179,12 +179,12 @@ void FaultyTransport::Exchange::arrive(FaultyTransport& transport, net::HttpRequ
       request.target += format("{}resourceVersion={}&resourceVersionMatch=Exact",
                                has(request, "?") ? "&" : "?", network.stale->revision);
   }
-  forward(transport, std::move(request));
+  forward(std::move(request));
 }
 
-void FaultyTransport::Exchange::forward(FaultyTransport& transport, net::HttpRequest request) {
+void FaultyTransport::Exchange::forward(net::HttpRequest request) {
   auto weak = weak_from_this();
-  transport.arrives_(request);
+  way->arrives(request);
   bool lost = !watch && happens(network.faults.lost_answer);
   if (watch && happens(network.faults.cut_watch))
     cutting = network.scheduler.after(upTo(30'000), [weak] {
@@ -196,7 +196,7 @@ void FaultyTransport::Exchange::forward(FaultyTransport& transport, net::HttpReq
         self->conclude(format("{{\"type\":\"ERROR\",\"object\":{}}}\n", status(410, "Expired")),
                        {});
     });
-  inner = transport.inner_->send(
+  inner = way->inner->send(
       std::move(request),
       {.head =
            [weak, lost](net::ResponseHead head) {
@@ -222,18 +222,19 @@ void FaultyTransport::Exchange::forward(FaultyTransport& transport, net::HttpReq
 }
 
 Pending FaultyTransport::send(net::HttpRequest request, net::ResponseHandler handler) {
-  auto exchange = std::make_shared<Exchange>(network_, process_, std::move(handler));
+  auto exchange = std::make_shared<Exchange>(network_, process_, way_, std::move(handler));
   exchange->watch = has(request, "watch=");
+  exchange->writes = request.method != "GET";
   exchange->starting = network_.scheduler.after(
       exchange->someTime(),
-      [this, weak = std::weak_ptr(exchange), request = std::move(request)]() mutable {
-        auto self = weak.lock();
-        if (self && !self->over) self->arrive(*this, std::move(request));
+      [weak = std::weak_ptr(exchange), request = std::move(request)]() mutable {
+        if (auto self = weak.lock()) self->arrive(std::move(request));
       });
   return Pending([exchange] {
-    exchange->over = true;
-    for (Pending* pending :
-         {&exchange->inner, &exchange->starting, &exchange->cutting, &exchange->delivering})
+    if (std::exchange(exchange->over, true)) return;
+    exchange->delivering.reset();
+    if (exchange->writes) return exchange->network.strays.push_back(exchange);
+    for (Pending* pending : {&exchange->inner, &exchange->starting, &exchange->cutting})
       pending->reset();
   });
 }

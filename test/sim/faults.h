@@ -1,9 +1,9 @@
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/random.h"
 #include "base/scheduler.h"
@@ -39,10 +39,11 @@ struct Network {
   Random& random;
   Faults faults = {};
   std::optional<Stale> stale = {};
+  std::vector<std::shared_ptr<void>> strays = {};  // under way, and nobody waits for the answer
 };
 
 // The scheduler of one process, which can be stopped for a while: then time passes, and what
-// becomes due runs when it goes on.
+// becomes due runs when it goes on. Timers and answers that are late then come in any order.
 class Process final : public Scheduler {
  public:
   explicit Process(Scheduler& world) : world_(world) {}
@@ -52,37 +53,47 @@ class Process final : public Scheduler {
 
   bool stopped() const { return state_->stopped; }
   void stop() { state_->stopped = true; }
-  void goOn();
+  void goOn(Random& random);
 
  private:
+  struct Timer {
+    Function<void()> task;
+    Pending pending = {};
+  };
   struct State {
     bool stopped = false;
-    std::deque<Function<void()>> due;
+    std::vector<Function<void()>> posted;
+    std::vector<std::shared_ptr<Timer>> late;
   };
+
+  void arm(const std::shared_ptr<Timer>& timer, Duration delay);
 
   Scheduler& world_;
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
-// A process's way to a server. What it has sent arrives even if it is stopped meanwhile; what it
-// hears, it hears in its own time. `arrives` is told of each request that reaches the server.
+// A process's way to a server. A write that it has sent arrives, even if it is stopped, gives it up
+// or ends meanwhile; what it hears, it hears in its own time. `arrives` is told of each request
+// that reaches the server.
 class FaultyTransport final : public net::HttpClient {
  public:
   FaultyTransport(Network& network, Process& process, std::unique_ptr<net::HttpClient> inner,
                   Function<void(const net::HttpRequest& request)> arrives)
       : network_(network),
         process_(process),
-        inner_(std::move(inner)),
-        arrives_(std::move(arrives)) {}
+        way_(std::make_shared<Way>(std::move(inner), std::move(arrives))) {}
   Pending send(net::HttpRequest request, net::ResponseHandler handler) override;
 
  private:
   struct Exchange;
+  struct Way {
+    std::unique_ptr<net::HttpClient> inner;
+    Function<void(const net::HttpRequest& request)> arrives;
+  };
 
   Network& network_;
   Process& process_;
-  std::unique_ptr<net::HttpClient> inner_;
-  const Function<void(const net::HttpRequest& request)> arrives_;
+  std::shared_ptr<Way> way_;
 };
 
 // A webhook that is down, slow, or says no to everything.

@@ -18,6 +18,7 @@ constexpr std::string_view kNamespace = "sim";
 constexpr Duration kTick = 500ms;
 constexpr Duration kRestLimit = 30min;  // backoffs are of a minute
 constexpr Duration kQuiet = 60s;
+constexpr std::uint64_t kMostWrites = 2000;  // some 200 are usual
 constexpr std::string_view kRole = "sim-operator", kOperators = "sim-operators";
 constexpr std::string_view kRules = "sim-rules";  // name of what forbids for a while
 constexpr std::string_view kLeases = "coordination.k8s.io/leases";
@@ -149,11 +150,10 @@ void mask(json::Value& value, std::string_view key = {}) {
 
 // Processes come and go; each has an identity of its own.
 struct Simulation::Operator {
-  Operator(Scheduler& world, History& history, std::string name)
+  Operator(Scheduler& world, std::string name, Logger::Sink sink)
       : name(std::move(name)),
         process(world),
-        logger(world.clock(), {.level = LogLevel::Debug},
-               [&history](std::string_view line) { history.look("a log", line); }) {}
+        logger(world.clock(), {.level = LogLevel::Debug}, std::move(sink)) {}
 
   const std::string name;
   Process process;
@@ -170,6 +170,8 @@ Simulation::Simulation(const System& system, std::uint64_t seed)
     : system_(system), random_(seed), history_(std::string(kNamespace), alarms_) {
   hub::HubOptions options;
   options.keep = [this](const std::vector<hub::Line>& lines) -> Result<> {
+    for (const hub::Line& line : lines)
+      system_.trace(format("{} {} {}\n", line.revision, line.key, line.value.value_or("deleted")));
     history_.add(lines);
     return {};
   };
@@ -205,20 +207,24 @@ Simulation::Simulation(const System& system, std::uint64_t seed)
                                          furnished_, history_, alarms_);
 }
 
-Simulation::~Simulation() = default;
+Simulation::~Simulation() { network_.strays.clear(); }
 
 // ---- Operators
 
 void Simulation::start(std::size_t place) {
   operators_.resize(std::max(operators_.size(), place + 1));
+  std::string name = format("operator-{}", ++started_);
   operators_[place] =
-      std::make_unique<Operator>(scheduler_, history_, format("operator-{}", ++started_));
+      std::make_unique<Operator>(scheduler_, name, [this, name](std::string_view line) {
+        history_.look("a log", line);
+        system_.trace(format("{} {}", name, line));
+      });
   Operator& one = *operators_[place];
   one.client = clientOf(one.process, {.logger = &one.logger, .metrics = &one.metrics}, [&] {
     return std::make_unique<FaultyTransport>(
         network_, one.process,
         hub::directTransport(scheduler_, *hub_, one.name, {std::string(kOperators)}),
-        [this, &one](const net::HttpRequest& request) { arrived(one, request); });
+        [this, name](const net::HttpRequest& request) { arrived(name, request); });
   });
   engine::EngineOptions options;
   if (replicas_ > 1) options.still_leads = [&one] { return one.election->holds(); };
@@ -247,14 +253,14 @@ void Simulation::kill(std::size_t place) {
 }
 
 // Who does not have the lease writes nothing (S7).
-void Simulation::arrived(const Operator& who, const net::HttpRequest& request) {
+void Simulation::arrived(const std::string& who, const net::HttpRequest& request) {
   if (request.method == "GET" || request.target.find("/leases") != std::string::npos) return;
-  ++writes_;
+  if (++writes_ == kMostWrites) alarms_.raise("O8", "operators write on and on");
   if (replicas_ == 1) return;
   auto lease = hub_->objects().find(kLeases, kLease);
   std::string holder = lease ? lease->value()["spec"]["holderIdentity"].string() : "";
-  if (holder != who.name)
-    alarms_.raise("S7", format("{} sends {} {}, but the lease is {}'s", who.name, request.method,
+  if (holder != who)
+    alarms_.raise("S7", format("{} sends {} {}, but the lease is {}'s", who, request.method,
                                request.target, holder));
 }
 
@@ -266,7 +272,7 @@ void Simulation::wait(Duration time) {
     Instant now = scheduler_.clock().instant();
     for (std::size_t i = 0; i < operators_.size(); ++i) {
       auto& one = operators_[i];
-      if (one && one->process.stopped() && now >= one->goes_on_at) one->process.goOn();
+      if (one && one->process.stopped() && now >= one->goes_on_at) one->process.goOn(random_);
       if (one && one->ended) {
         kill(i);
         start(i);
@@ -415,14 +421,15 @@ void Simulation::restart() {
   start(place);
 }
 
-// Who leads is stopped, maybe for longer than its lease (S7).
+// Who leads is stopped in the middle of what it does, maybe for longer than its lease (S7).
 void Simulation::stop() {
+  waitUpTo(500);
   auto leader = std::ranges::find_if(
       operators_, [](const auto& one) { return !one->process.stopped() && one->engine->leads(); });
   if (leader == operators_.end()) return;
   (*leader)->process.stop();
   (*leader)->goes_on_at =
-      scheduler_.clock().instant() + std::chrono::milliseconds(random_.below(40'000));
+      scheduler_.clock().instant() + std::chrono::milliseconds(random_.below(60'000));
 }
 
 // It is set, or the machine sleeps (S8).
@@ -466,7 +473,7 @@ void Simulation::calm() {
   network_.stale.reset();
   mendRules();
   for (auto& one : operators_)
-    if (one->process.stopped()) one->process.goOn();
+    if (one->process.stopped()) one->process.goOn(random_);
 }
 
 // ---- Oracles

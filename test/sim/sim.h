@@ -32,6 +32,8 @@ struct System {
   // For tests of the simulator: what is between the hub and who listens to it.
   Function<std::unique_ptr<net::HttpClient>(std::unique_ptr<net::HttpClient>)> before_listener =
       [](auto way) { return way; };
+  // For whoever looks for the reason: what operators log, and what happens at the hub.
+  Function<void(std::string_view line)> trace = [](auto) {};
 };
 
 // A hub, one or two operators, users and what stands for nodes, in one thread under one virtual
@@ -57,7 +59,7 @@ class Simulation {
   // Operators
   void start(std::size_t place);
   void kill(std::size_t place);
-  void arrived(const Operator& who, const net::HttpRequest& request);
+  void arrived(const std::string& who, const net::HttpRequest& request);
 
   // What happens
   void userActs();
