@@ -107,6 +107,7 @@ class Simulation {
   std::vector<Pending> requests_;
   std::map<kube::ObjectKey, std::int64_t> tended_;  // Deployments that are well, as of when
   std::map<std::string, json::Value> wanted_;       // what users want in the end
+  bool was_stale_ = false;                          // since counts began
   std::int64_t furnished_ = 0;                      // the revision at which all began
   std::optional<Instant> mend_at_;                  // rules are broken until then
 };
