@@ -413,6 +413,7 @@ void Simulation::restart() {
     for (const json::Value& crd : system_.crds)
       plurals.push_back(crd["spec"]["names"]["plural"].string());
     auto ago = static_cast<std::int64_t>(random_.below(40));
+    was_stale_ = true;
     network_.stale = {
         .plural = plurals[random_.below(plurals.size())],
         .revision = std::max(furnished_, hub_->objects().revision() - ago),
