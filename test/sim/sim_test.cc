@@ -200,7 +200,7 @@ TEST(Simulation, SeesAnOperatorThatNeverRests) {
                 return [plan = std::move(plan)](const json::Value& object, engine::World& world) {
                   engine::Plan made = plan(object, world);
                   made.status.set("endpoint", formatTime(world.now()));
-                  world.due(world.now() + 10s);
+                  world.due(world.now() + 50s);
                   return made;
                 };
               }));
