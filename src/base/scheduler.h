@@ -63,6 +63,8 @@ class FakeScheduler final : public Scheduler {
   void advance(Duration by);
   // Time passes and nothing runs, as in a process that is stopped for a while.
   void stall(Duration by) { clock_.advance(by); }
+  // The wall clock alone is set, as by a correction.
+  void jumpWall(Duration by) { clock_.jumpWall(by); }
   // Goes to the next timer and runs it; false when there is none.
   bool runNext();
   std::size_t timers() const { return timers_->size(); }

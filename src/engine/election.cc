@@ -120,6 +120,8 @@ void Election::wrote(Result<json::Value> result) {
       logger_.warn("the lease cannot be written; trying again", {{"error", result.error().text()}});
     return tryLater(random_.jitter(leads_ && raced ? options_.retry / 4 : options_.retry, 0.2));
   }
+  // Whoever asked meanwhile was told that we do not hold it, and has stopped.
+  if (leads_ && !holds()) return lose("it could not be renewed in time");
   lease_ = *std::move(result);
   renewed_at_ = observed_at_ = began_at_;
   slow_ = false;

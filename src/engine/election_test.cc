@@ -142,6 +142,21 @@ TEST(Election, RenewsWithoutLooking) {
   EXPECT_EQ(e.election->trouble(), "");
 }
 
+// Whoever was told so has stopped for good.
+TEST(Election, OnceItDoesNotHoldItNeverDoesAgain) {
+  Elected e;
+  e.advance(1s);
+  e.advance(7s, /*answers=*/false);
+  e.serve(*e.requests->sent.back());  // the second attempt looks first
+  e.scheduler.runReady();
+  e.scheduler.stall(4s);
+  EXPECT_FALSE(e.election->holds());
+  e.serve(*e.requests->sent.back());  // it goes well, before the timer of the deadline runs
+  EXPECT_EQ(e.said.back(), "PUT me");
+  EXPECT_FALSE(e.election->holds());
+  EXPECT_THAT(e.told, ElementsAre(true, false));
+}
+
 TEST(Election, LosesItToAnother) {
   Elected e;
   e.advance(1s);

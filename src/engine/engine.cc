@@ -15,6 +15,7 @@ constexpr std::size_t kMaxTelling = 100;  // events at a time; more are dropped,
 constexpr int kMostInVain = 16;
 constexpr int kWorthTelling = 3;  // tries, of what may yet go well by itself
 constexpr Duration kLookAgain = 100ms;
+constexpr Duration kLived = 1min;  // a child that is there for so long has not gone at once
 const kube::Resource kEvents{"", "v1", "events", "Event"};
 
 // What the server will say again, however often it is asked.
@@ -33,6 +34,10 @@ struct Engine::Entry {
     int times = 0;
     std::string reason = {}, message = {};  // empty: not worth telling
   };
+  struct Made {
+    Backoff backoff;
+    Instant at = {}, again_at = {};
+  };
   struct Accepted {
     std::string wanted;
     std::uint64_t content;
@@ -43,6 +48,7 @@ struct Engine::Entry {
   // Objects whose names we want, looked at until that is settled; whether by a watch of their own.
   std::map<Ref, bool> strangers;
   std::map<Ref, Failure> failures;
+  std::map<Ref, Made> made;  // lately, or found to be there
   std::map<Ref, Accepted> accepted;
   std::vector<std::shared_ptr<Trial>> trials;
   bool again = false;          // as soon as the trials of this run are over
@@ -171,6 +177,7 @@ void Engine::planChanged(const Ref& ref, const json::Value* object) {
     by_uid_.erase(entry.uid);
     entry.uid = uid;
     entry.failures.clear();
+    entry.made.clear();
     entry.accepted.clear();
     entry.told.clear();
   }
@@ -408,9 +415,12 @@ void Engine::settle(const Ref& ref, const json::Value& object, Plan& plan,
     return settled;
   });
 
+  std::erase_if(entry.made, [&](const auto& made) { return now - made.second.at > kLived; });
+
   std::vector<Write> sent;
   for (Write& write : writes) {
     auto failure = entry.failures.find(write.ref);
+    auto made = entry.made.find(write.ref);
     if (write.op == Write::Op::Conflict) {
       Entry::Failure& seen =
           entry.failures.try_emplace(write.ref, Backoff(options_.backoff, random_)).first->second;
@@ -425,6 +435,9 @@ void Engine::settle(const Ref& ref, const json::Value& object, Plan& plan,
       waiting_.insert(ref);
     } else if (failure != entry.failures.end() && failure->second.retry_at > now) {
       queue_.addAfter(ref, failure->second.retry_at - now);  // another run may have taken its timer
+    } else if (write.op == Write::Op::Create && made != entry.made.end() &&
+               made->second.again_at > now) {
+      queue_.addAfter(ref, made->second.again_at - now);
     } else {
       sent.push_back(std::move(write));
     }
@@ -575,11 +588,21 @@ void Engine::send(const Ref& ref, const json::Value& object, Write write) {
   });
 }
 
+// Somebody may delete it as often as we make it, or we may not see that it is there: once it is
+// made again at once, then with patience.
+void Engine::noteMade(Entry& entry, const Ref& child) {
+  auto [made, is_new] = entry.made.try_emplace(child, Backoff(options_.backoff, random_));
+  Instant now = client_.scheduler().clock().instant();
+  made->second.at = now;
+  if (!is_new) made->second.again_at = now + made->second.backoff.next();
+}
+
 // It is there, but not among what we see: it lost our label, is someone else's, or is newer than
 // our watch. To be looked at by itself.
 void Engine::taken(const std::shared_ptr<Trial>& trial) {
   const Ref& child = trial->write.ref;
   Entry& entry = entries_.at(trial->owner);
+  noteMade(entry, child);
   entry.strangers[child] = true;
   subscribe(trial->owner, Read{.what = Read::What::Object, .ref = child});
   entry.again = true;
@@ -603,6 +626,7 @@ void Engine::succeeded(const std::shared_ptr<Trial>& trial, const json::Value& a
   Entry& entry = entries_.at(trial->owner);
   const Write& write = trial->write;
   entry.failures.erase(write.ref);
+  if (write.op == Write::Op::Create) noteMade(entry, write.ref);
   bool gone = answer.isNull();
   if (write.op == Write::Op::Apply) {
     entry.accepted.erase(write.ref);

@@ -584,6 +584,30 @@ TEST(Engine, ANameThatIsTakenIsLookedAtAgainWhenItIsFree) {
   EXPECT_THAT(f.said(), ElementsAre("POST configmaps"));
 }
 
+// Its owner is gone, say, and we have not heard of it: then it is collected as often as it is made.
+TEST(Engine, AChildThatGoesAgainAndAgainIsMadeWithPatience) {
+  Fixture f;
+  f.plan = [](const json::Value&, World&) { return withMaps({"a"}); };
+  f.start();
+  f.sync({object("desk", 10)});
+  std::vector<Instant> made;
+  for (int i = 0; i < 100; ++i) {
+    for (std::size_t end = f.requests->sent.size(); f.seen < end;) {
+      Fixture::Sent& sent = *f.requests->sent[f.seen++];
+      if (!sent.dropped) f.accept(sent);
+      if (sent.request.method != "POST") continue;
+      made.push_back(f.scheduler.clock().instant());
+      json::Value gone = *json::parse(sent.request.body);
+      gone.make("metadata").make("resourceVersion") = format("{}", ++f.version);
+      f.tell(kConfigMaps, "DELETED", gone);
+    }
+    f.scheduler.advance(100ms);
+  }
+  ASSERT_GE(made.size(), 4u);
+  EXPECT_LE(made[1] - made[0], 200ms) << "once it is repaired at once";
+  EXPECT_LT(made.size(), 12u);
+}
+
 // Somebody edits an object (version 101) just before our status is written (version 102). The watch
 // may tell of both, of one or of none before the answer comes.
 TEST(Engine, AnEditJustBeforeAStatusWriteIsLookedAt) {

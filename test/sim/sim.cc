@@ -5,9 +5,11 @@
 
 #include "base/format.h"
 #include "base/strings.h"
+#include "engine/election.h"
 #include "hub/transport.h"
 #include "json/diff.h"
 #include "json/write.h"
+#include "kube/conditions.h"
 
 namespace cadre::sim {
 namespace {
@@ -16,11 +18,35 @@ constexpr std::string_view kNamespace = "sim";
 constexpr Duration kTick = 500ms;
 constexpr Duration kRestLimit = 30min;  // backoffs are of a minute
 constexpr Duration kQuiet = 60s;
+constexpr std::uint64_t kMostWrites = 2000;  // some 200 are usual
+constexpr std::string_view kRole = "sim-operator", kOperators = "sim-operators";
+constexpr std::string_view kRules = "sim-rules";  // name of what forbids for a while
+constexpr std::string_view kLeases = "coordination.k8s.io/leases";
+const kube::ObjectKey kLease{"default", "sim"};
 
 const kube::Resource kNamespaces{
     .version = "v1", .plural = "namespaces", .kind = "Namespace", .namespaced = false};
 const kube::Resource kDeployments{
     .group = "apps", .version = "v1", .plural = "deployments", .kind = "Deployment"};
+const kube::Resource kServices{.version = "v1", .plural = "services", .kind = "Service"};
+const kube::Resource kConfigMaps{.version = "v1", .plural = "configmaps", .kind = "ConfigMap"};
+const kube::Resource kSecrets{.version = "v1", .plural = "secrets", .kind = "Secret"};
+const kube::Resource kQuotas{.version = "v1", .plural = "resourcequotas", .kind = "ResourceQuota"};
+const kube::Resource kRoles{.group = "rbac.authorization.k8s.io",
+                            .version = "v1",
+                            .plural = "clusterroles",
+                            .kind = "ClusterRole",
+                            .namespaced = false};
+const kube::Resource kBindings{.group = "rbac.authorization.k8s.io",
+                               .version = "v1",
+                               .plural = "clusterrolebindings",
+                               .kind = "ClusterRoleBinding",
+                               .namespaced = false};
+const kube::Resource kWebhooks{.group = "admissionregistration.k8s.io",
+                               .version = "v1",
+                               .plural = "validatingwebhookconfigurations",
+                               .kind = "ValidatingWebhookConfiguration",
+                               .namespaced = false};
 const kube::Resource kCrds{.group = "apiextensions.k8s.io",
                            .version = "v1",
                            .plural = "customresourcedefinitions",
@@ -36,7 +62,7 @@ class NoCredentials final : public kube::Credentials {
   bool refused(const Identity&) override { return false; }
 };
 
-std::unique_ptr<kube::Client> clientOf(Scheduler& scheduler,
+std::unique_ptr<kube::Client> clientOf(Scheduler& scheduler, kube::ClientOptions options,
                                        const Function<std::unique_ptr<net::HttpClient>()>& way) {
   kube::Config config{.server = *net::Url::parse("https://hub:6443"), .source = "a simulation"};
   kube::Client::Transport transport;
@@ -45,7 +71,7 @@ std::unique_ptr<kube::Client> clientOf(Scheduler& scheduler,
   return std::make_unique<kube::Client>(
       scheduler, config, std::move(transport),
       [](const auto&) -> Result<kube::Client::Transport> { return Error{.message = "not here"}; },
-      std::make_unique<NoCredentials>(), kube::ClientOptions{});
+      std::make_unique<NoCredentials>(), std::move(options));
 }
 
 // Plurals of our kinds are regular.
@@ -55,6 +81,47 @@ kube::Resource resourceOf(const json::Value& object) {
           .version = gvk.version,
           .plural = lower(gvk.kind) + "s",
           .kind = gvk.kind};
+}
+
+std::string storageOf(const kube::Resource& resource) {
+  return resource.group.empty() ? resource.plural : resource.group + "/" + resource.plural;
+}
+
+// What operators may do: everything, but for one verb.
+json::Value roleWithout(std::string_view missing) {
+  json::Array verbs;
+  for (std::string_view verb : {"get", "list", "watch", "create", "update", "patch", "delete"})
+    if (verb != missing) verbs.emplace_back(verb);
+  return json::Object{{"metadata", json::Object{{"name", kRole}}},
+                      {"rules", json::Array{json::Object{{"apiGroups", json::Array{"*"}},
+                                                         {"resources", json::Array{"*"}},
+                                                         {"verbs", std::move(verbs)}}}}};
+}
+
+json::Value badWebhook() {
+  return json::Object{
+      {"metadata", json::Object{{"name", kRules}}},
+      {"webhooks",
+       json::Array{json::Object{
+           {"name", "rules.sim.test"},
+           {"clientConfig", json::Object{{"url", "https://webhook.test/"}}},
+           {"rules",
+            json::Array{json::Object{
+                {"apiGroups", json::Array{"", "apps"}},
+                {"apiVersions", json::Array{"v1"}},
+                {"operations", json::Array{"CREATE", "UPDATE"}},
+                {"resources", json::Array{"deployments", "services", "configmaps", "secrets"}}}}},
+           {"sideEffects", "None"},
+           {"admissionReviewVersions", json::Array{"v1"}},
+           {"timeoutSeconds", 5}}}}};
+}
+
+json::Value quota() {
+  return json::Object{{"metadata", json::Object{{"name", kRules}}},
+                      {"spec", json::Object{{"hard", json::Object{{"count/deployments.apps", "1"},
+                                                                  {"services", "1"},
+                                                                  {"configmaps", "0"},
+                                                                  {"secrets", "1"}}}}}};
 }
 
 void mask(json::Value& value, std::string_view key = {}) {
@@ -81,54 +148,158 @@ void mask(json::Value& value, std::string_view key = {}) {
 
 }  // namespace
 
+// Processes come and go; each has an identity of its own.
 struct Simulation::Operator {
+  Operator(Scheduler& world, std::string name, Logger::Sink sink)
+      : name(std::move(name)),
+        process(world),
+        logger(world.clock(), {.level = LogLevel::Debug}, std::move(sink)) {}
+
+  const std::string name;
+  Process process;
+  Instant goes_on_at = {};
+  bool ended = false;  // by itself: it has lost its lease
   Metrics metrics;
+  Logger logger;
   std::unique_ptr<kube::Client> client;
+  std::unique_ptr<engine::Election> election;
   std::unique_ptr<engine::Engine> engine;
 };
 
-Simulation::Simulation(const System& system, std::uint64_t seed) : system_(system), random_(seed) {
-  hub_ = std::make_unique<hub::Hub>(scheduler_, random_, hub::HubOptions{});
+Simulation::Simulation(const System& system, std::uint64_t seed)
+    : system_(system), random_(seed), history_(std::string(kNamespace), alarms_) {
+  hub::HubOptions options;
+  options.keep = [this](const std::vector<hub::Line>& lines) -> Result<> {
+    for (const hub::Line& line : lines)
+      system_.trace(format("{} {} {}\n", line.revision, line.key, line.value.value_or("deleted")));
+    history_.add(lines);
+    return {};
+  };
+  options.connect = [this](const auto&, const auto&) -> Result<std::unique_ptr<net::HttpClient>> {
+    return std::make_unique<BadWebhook>(scheduler_, random_);
+  };
+  hub_ = std::make_unique<hub::Hub>(scheduler_, random_, std::move(options));
   hub_->furnish();
   scheduler_.runReady();
-  admin_ = clientOf(scheduler_, [this] {
+  auto way = [this] {
     return hub::directTransport(scheduler_, *hub_, "admin", {"system:masters"});
-  });
+  };
+  admin_ = clientOf(scheduler_, {}, way);
   write("POST", kNamespaces, {"", ""},
         json::Object{{"metadata", json::Object{{"name", kNamespace}}}});
   for (const json::Value& crd : system_.crds) write("POST", kCrds, {"", ""}, crd);
+  write("POST", kSecrets, {"", ""},
+        json::Object{{"metadata", json::Object{{"name", kSecretName}}},
+                     {"stringData", json::Object{{"key", kSecretValue}}}});
+  write("POST", kRoles, {"", ""}, roleWithout(""));
+  write(
+      "POST", kBindings, {"", ""},
+      json::Object{
+          {"metadata", json::Object{{"name", kRole}}},
+          {"roleRef",
+           json::Object{{"apiGroup", kRoles.group}, {"kind", kRoles.kind}, {"name", kRole}}},
+          {"subjects", json::Array{json::Object{
+                           {"apiGroup", kRoles.group}, {"kind", "Group"}, {"name", kOperators}}}}});
   wait(1s);
+  furnished_ = hub_->objects().revision();
+  listener_ = std::make_unique<Listener>(scheduler_, random_, system_.before_listener(way()),
+                                         kDeployments.path(kNamespace), "apps/deployments",
+                                         furnished_, history_, alarms_);
 }
 
-Simulation::~Simulation() = default;
+Simulation::~Simulation() { network_.strays.clear(); }
 
-void Simulation::start() {
-  operator_ = std::make_unique<Operator>();
-  operator_->client = clientOf(scheduler_, [this] {
+// ---- Operators
+
+void Simulation::start(std::size_t place) {
+  operators_.resize(std::max(operators_.size(), place + 1));
+  std::string name = format("operator-{}", ++started_);
+  operators_[place] =
+      std::make_unique<Operator>(scheduler_, name, [this, name](std::string_view line) {
+        history_.look("a log", line);
+        system_.trace(format("{} {}", name, line));
+      });
+  Operator& one = *operators_[place];
+  one.client = clientOf(one.process, {.logger = &one.logger, .metrics = &one.metrics}, [&] {
     return std::make_unique<FaultyTransport>(
-        scheduler_, random_, faults_,
-        hub::directTransport(scheduler_, *hub_, "operator", {"system:masters"}), writes_);
+        network_, one.process,
+        hub::directTransport(scheduler_, *hub_, one.name, {std::string(kOperators)}),
+        [this, name](const net::HttpRequest& request) { arrived(name, request); });
   });
   engine::EngineOptions options;
-  system_.serve(scheduler_, options);
+  if (replicas_ > 1) options.still_leads = [&one] { return one.election->holds(); };
   options.namespaces = {std::string(kNamespace)};
   options.hash_secret = [](std::string_view value) { return format("{:016x}", stableHash(value)); };
-  operator_->engine =
-      std::make_unique<engine::Engine>(*operator_->client, random_, std::move(options));
-  operator_->engine->lead(true);
+  options.logger = &one.logger;
+  options.metrics = &one.metrics;
+  system_.serve(one.process, options);
+  one.engine = std::make_unique<engine::Engine>(*one.client, random_, std::move(options));
+  if (replicas_ == 1) return one.engine->lead(true);
+  one.election = std::make_unique<engine::Election>(
+      *one.client, random_,
+      engine::ElectionOptions{
+          .lease = kLease, .identity = one.name, .logger = &one.logger, .metrics = &one.metrics},
+      [&one](bool leads) {
+        one.engine->lead(leads);
+        one.ended = !leads;
+      });
 }
 
-void Simulation::kill() {
-  if (operator_) ++kills_;
-  operator_.reset();
+void Simulation::kill(std::size_t place) {
+  if (!operators_[place]) return;
+  ++kills_;
+  history_.look("metrics", operators_[place]->metrics.text());
+  operators_[place].reset();
 }
+
+// Who does not have the lease writes nothing (S7).
+void Simulation::arrived(const std::string& who, const net::HttpRequest& request) {
+  if (request.method == "GET" || request.target.find("/leases") != std::string::npos) return;
+  if (++writes_ == kMostWrites) alarms_.raise("O8", "operators write on and on");
+  if (replicas_ == 1) return;
+  auto lease = hub_->objects().find(kLeases, kLease);
+  std::string holder = lease ? lease->value()["spec"]["holderIdentity"].string() : "";
+  if (holder != who)
+    alarms_.raise("S7", format("{} sends {} {}, but the lease is {}'s", who, request.method,
+                               request.target, holder));
+}
+
+// ---- Time
 
 void Simulation::wait(Duration time) {
   for (Duration passed = 0s; passed < time; passed += kTick) {
     scheduler_.advance(std::min<Duration>(kTick, time - passed));
+    Instant now = scheduler_.clock().instant();
+    for (std::size_t i = 0; i < operators_.size(); ++i) {
+      auto& one = operators_[i];
+      if (one && one->process.stopped() && now >= one->goes_on_at) one->process.goOn(random_);
+      if (one && one->ended) {
+        kill(i);
+        start(i);
+      }
+    }
+    if (mend_at_ && now >= *mend_at_) mendRules();
     tendDeployments();
   }
 }
+
+void Simulation::waitUpTo(std::uint64_t milliseconds) {
+  wait(std::chrono::milliseconds(random_.below(milliseconds)));
+}
+
+void Simulation::settle() {
+  Instant begin = scheduler_.clock().instant();
+  while (scheduler_.clock().instant() - begin < kRestLimit) {
+    std::uint64_t writes = writes_, changes = history_.changes();
+    wait(kQuiet);
+    if (writes == writes_ && changes == history_.changes() &&
+        std::ranges::all_of(operators_, [](const auto& one) { return one->engine->idle(); }))
+      return;
+  }
+  alarms_.raise("O8", format("it does not come to rest within {}", formatDuration(kRestLimit)));
+}
+
+// ---- Users and nodes
 
 // What users and nodes write never fails but for their own fault.
 void Simulation::write(std::string_view method, const kube::Resource& resource,
@@ -137,7 +308,6 @@ void Simulation::write(std::string_view method, const kube::Resource& resource,
   std::string target = resource.path(key.ns, key.name, subresource);
   if (method == "POST") target = resource.path(resource.namespaced ? kNamespace : "");
   std::string type = method == "PATCH" ? "application/merge-patch+json" : "application/json";
-  digest_ = stableHash(format("{} {} {}", digest_, target, json::write(body)));
   requests_.push_back(admin_->request(std::string(method), target,
                                       body.isNull() ? "" : json::write(body), type, [](auto) {}));
   scheduler_.runReady();
@@ -146,6 +316,8 @@ void Simulation::write(std::string_view method, const kube::Resource& resource,
 // There are pods as soon as a Deployment wants them.
 void Simulation::tendDeployments() {
   for (const auto& [key, state] : hub_->objects().all("apps/deployments")) {
+    std::int64_t& tended = tended_[key];
+    if (tended == state->revision) continue;
     json::Value object = state->value();
     std::int64_t replicas = object["spec"]["replicas"].integer(1);
     json::Object status{{"observedGeneration", kube::generation(object)},
@@ -159,6 +331,7 @@ void Simulation::tendDeployments() {
         status.erase(field);
     bool same = std::ranges::all_of(
         status, [&](const auto& one) { return object["status"][one.first] == one.second; });
+    if (same) tended = state->revision;
     if (!same && random_.below(4) == 0)
       write("PATCH", kDeployments, key, json::Object{{"status", status}}, "status");
   }
@@ -170,7 +343,7 @@ void Simulation::want(json::Value object) {
   std::string id = format("{}/{}", object["kind"].string(), kube::name(object));
   kube::Resource resource = resourceOf(object);
   kube::ObjectKey key = kube::ObjectKey::of(object);
-  auto there = hub_->objects().find(resource.group + "/" + resource.plural, key);
+  auto there = hub_->objects().find(storageOf(resource), key);
   if (there && wanted_.contains(id)) {
     // As a person edits: the spec as a whole.
     json::Value changed = there->value();
@@ -189,57 +362,122 @@ void Simulation::drop(const std::string& id) {
   write("DELETE", resourceOf(object), kube::ObjectKey::of(object), nullptr);
 }
 
-// One thing that a user or the world does.
-void Simulation::act() {
+// ---- What happens
+
+void Simulation::userActs() {
   std::uint64_t what = random_.below(100);
-  if (what < 55) {
-    want(system_.draw(random_));
-  } else if (what < 70 && !wanted_.empty()) {
-    auto chosen = wanted_.begin();
-    std::advance(chosen, random_.below(wanted_.size()));
-    drop(chosen->first);
-  } else if (what < 85) {
-    // Somebody deletes or edits what is not theirs.
-    std::vector<std::pair<std::string, kube::ObjectKey>> children;
-    for (std::string_view resource : {"apps/deployments", "services", "configmaps"})
-      for (const auto& [key, state] : hub_->objects().all(resource))
-        if (key.ns == kNamespace) children.emplace_back(resource, key);
-    if (children.empty()) return;
-    auto [resource, key] = children[random_.below(children.size())];
-    if (resource == "apps/deployments" && random_.below(2) == 0) {
-      json::Value containers =
-          hub_->objects().find(resource, key)->value()["spec"]["template"]["spec"]["containers"];
-      containers.makeArray().at(0).make("image") = "evil:1";
-      json::Object pod{{"spec", json::Object{{"containers", std::move(containers)}}}};
-      return write("PATCH", kDeployments, key,
-                   json::Object{{"spec", json::Object{{"template", std::move(pod)}}},
-                                {"metadata", json::Object{{"labels", nullptr}}}});
-    }
-    auto [group, plural] = resource.find('/') == std::string::npos
-                               ? std::pair<std::string_view, std::string_view>("", resource)
-                               : cut(resource, "/");
-    write("DELETE", {.group = std::string(group), .version = "v1", .plural = std::string(plural)},
-          key, nullptr);
-  } else if (what < 95) {
-    kill();
-    wait(std::chrono::milliseconds(random_.below(5000)));
-    start();
-  } else {
-    faults_ = Faults::draw(random_);
+  if (what < 65) return want(system_.draw(random_));
+  if (what < 80) return meddle();
+  if (wanted_.empty()) return;
+  auto chosen = wanted_.begin();
+  std::advance(chosen, random_.below(wanted_.size()));
+  drop(std::string(chosen->first));
+}
+
+// Somebody deletes or edits what is not theirs.
+void Simulation::meddle() {
+  std::vector<std::pair<const kube::Resource*, kube::ObjectKey>> children;
+  for (const kube::Resource* resource : {&kDeployments, &kServices, &kConfigMaps})
+    for (const auto& [key, state] : hub_->objects().all(storageOf(*resource)))
+      if (key.ns == kNamespace) children.emplace_back(resource, key);
+  if (children.empty()) return;
+  auto [resource, key] = children[random_.below(children.size())];
+  if (resource != &kDeployments || random_.below(2) == 0)
+    return write("DELETE", *resource, key, nullptr);
+  json::Value containers = hub_->objects()
+                               .find(storageOf(*resource), key)
+                               ->value()["spec"]["template"]["spec"]["containers"];
+  containers.makeArray().at(0).make("image") = "evil:1";
+  json::Object pod{{"spec", json::Object{{"containers", std::move(containers)}}}};
+  write("PATCH", *resource, key,
+        json::Object{{"spec", json::Object{{"template", std::move(pod)}}},
+                     {"metadata", json::Object{{"labels", nullptr}}}});
+}
+
+void Simulation::worldActs() {
+  std::uint64_t what = random_.below(100);
+  if (what < 35) return restart();
+  if (what < 50) return stop();
+  if (what < 60) return moveClock();
+  if (what < 80) return breakRules();
+  network_.faults = Faults::draw(random_);
+}
+
+// The new one may be shown a kind as it was a while ago (S4).
+void Simulation::restart() {
+  std::size_t place = random_.below(replicas_);
+  kill(place);
+  waitUpTo(5000);
+  if (random_.below(2) == 0) {
+    std::vector<std::string> plurals{"deployments", "services", "configmaps", "secrets"};
+    for (const json::Value& crd : system_.crds)
+      plurals.push_back(crd["spec"]["names"]["plural"].string());
+    auto ago = static_cast<std::int64_t>(random_.below(40));
+    was_stale_ = true;
+    network_.stale = {
+        .plural = plurals[random_.below(plurals.size())],
+        .revision = std::max(furnished_, hub_->objects().revision() - ago),
+        .until = scheduler_.clock().instant() + std::chrono::milliseconds(random_.below(20'000))};
+  }
+  start(place);
+}
+
+// Who leads is stopped in the middle of what it does, maybe for longer than its lease (S7).
+void Simulation::stop() {
+  waitUpTo(500);
+  auto leader = std::ranges::find_if(
+      operators_, [](const auto& one) { return !one->process.stopped() && one->engine->leads(); });
+  if (leader == operators_.end()) return;
+  (*leader)->process.stop();
+  (*leader)->goes_on_at =
+      scheduler_.clock().instant() + std::chrono::milliseconds(random_.below(60'000));
+}
+
+// It is set, or the machine sleeps (S8).
+void Simulation::moveClock() {
+  switch (random_.below(3)) {
+    case 0:
+      return scheduler_.jumpWall(1h);
+    case 1:
+      return scheduler_.jumpWall(-1h);
+    default:
+      return scheduler_.stall(std::chrono::seconds(random_.below(3600)));
   }
 }
 
-std::optional<std::string> Simulation::settle() {
-  Instant begin = scheduler_.clock().instant();
-  while (scheduler_.clock().instant() - begin < kRestLimit) {
-    std::uint64_t writes = writes_;
-    std::int64_t revision = hub_->objects().revision();
-    wait(kQuiet);
-    if (operator_->engine->idle() && writes == writes_ && revision == hub_->objects().revision())
-      return std::nullopt;
+// For a while, operators may not do what they have to (S9).
+void Simulation::breakRules() {
+  if (mend_at_) return;
+  mend_at_ = scheduler_.clock().instant() + std::chrono::milliseconds(random_.below(60'000));
+  switch (random_.below(3)) {
+    case 0:
+      return write("POST", kWebhooks, {"", ""}, badWebhook());
+    case 1:
+      return write("POST", kQuotas, {"", ""}, quota());
+    default:
+      constexpr std::string_view kVerbs[] = {"get",    "list",  "watch", "create",
+                                             "update", "patch", "delete"};
+      return write("PUT", kRoles, {"", std::string(kRole)}, roleWithout(kVerbs[random_.below(7)]));
   }
-  return format("it does not come to rest within {}", formatDuration(kRestLimit));
 }
+
+void Simulation::mendRules() {
+  mend_at_.reset();
+  write("DELETE", kWebhooks, {"", std::string(kRules)}, nullptr);
+  write("DELETE", kQuotas, {std::string(kNamespace), std::string(kRules)}, nullptr);
+  write("PUT", kRoles, {"", std::string(kRole)}, roleWithout(""));
+}
+
+// From now on nothing goes wrong any more.
+void Simulation::calm() {
+  network_.faults = {};
+  network_.stale.reset();
+  mendRules();
+  for (auto& one : operators_)
+    if (one->process.stopped()) one->process.goOn(random_);
+}
+
+// ---- Oracles
 
 std::map<std::string, json::Value> Simulation::picture() const {
   std::map<std::string, json::Value> all;
@@ -254,13 +492,62 @@ std::map<std::string, json::Value> Simulation::picture() const {
   return all;
 }
 
+// The same objects in a world where nothing ever happened (O1, O4).
+void Simulation::compareWith(Simulation& reference) {
+  auto ours = picture(), theirs = reference.picture();
+  for (const auto& [name, object] : theirs) {
+    auto found = ours.find(name);
+    if (found == ours.end()) {
+      alarms_.raise("O1", format("{} is missing", name));
+      continue;
+    }
+    auto changes = json::diff(object, found->second);
+    if (!changes.empty()) alarms_.raise("O1", format("{}:\n{}", name, json::formatDiff(changes)));
+  }
+  for (const auto& [name, object] : ours)
+    if (!theirs.contains(name)) alarms_.raise("O1", format("{} is left over", name));
+}
+
+// Who was shown the past may undo what came after it, and do it again: that explains more (O2).
+void Simulation::compareCounts(const Simulation& reference) {
+  if (was_stale_) return;
+  auto ours = history_.counts(), theirs = reference.history_.counts();
+  for (const auto& [name, counts] : theirs) ours.try_emplace(name);
+  for (const auto& [name, counts] : ours) {
+    History::Counts expected = theirs[name];
+    if (counts != expected)
+      alarms_.raise(
+          "O2", format("{} is created {} and deleted {} times, not {} and {}", name, counts.created,
+                       counts.deleted, expected.created, expected.deleted));
+  }
+}
+
+// All that users want in the end can be served, whatever they wanted before (O5).
+void Simulation::checkReady() {
+  for (const auto& [id, object] : wanted_) {
+    auto there = hub_->objects().find(storageOf(resourceOf(object)), kube::ObjectKey::of(object));
+    auto ready = kube::findCondition(there ? there->value() : json::Value(), "Ready");
+    if (!ready || ready->status != kube::ConditionStatus::True)
+      alarms_.raise("O5", format("{} is not Ready: {}", id, ready ? ready->message : "missing"));
+  }
+}
+
+void Simulation::lookForSecrets() {
+  for (const auto& one : operators_) history_.look("metrics", one->metrics.text());
+  auto way = hub::directTransport(scheduler_, *hub_, "admin", {"system:masters"});
+  Pending asked = net::fetch(*way, {.target = "/metrics"}, 1u << 20, [this](const auto& answer) {
+    if (answer) history_.look("the hub's metrics", answer->body);
+  });
+  scheduler_.runReady();
+}
+
 std::vector<std::string> Simulation::run() {
-  faults_ = Faults::draw(random_);
-  start();
-  std::uint64_t actions = 5 + random_.below(25);
-  for (std::uint64_t i = 0; i < actions; ++i) {
-    act();
-    wait(std::chrono::milliseconds(random_.below(random_.below(4) == 0 ? 20'000 : 500)));
+  replicas_ = random_.below(4) == 0 ? 2 : 1;
+  network_.faults = Faults::draw(random_);
+  for (std::size_t i = 0; i < replicas_; ++i) start(i);
+  for (std::uint64_t left = 5 + random_.below(25); left > 0; --left) {
+    random_.below(100) < 75 ? userActs() : worldActs();
+    waitUpTo(random_.below(4) == 0 ? 20'000 : 500);
   }
   std::set<std::string> before;
   for (const auto& [id, object] : wanted_) before.insert(id);
@@ -269,34 +556,39 @@ std::vector<std::string> Simulation::run() {
     want(std::move(object));
   }
   for (const std::string& id : before) drop(id);
-  wait(std::chrono::milliseconds(random_.below(20'000)));
-  faults_ = {};
-  if (!operator_) start();
-  std::vector<std::string> troubles;
-  if (auto trouble = settle()) troubles.push_back(*trouble);
+  waitUpTo(20'000);
+  calm();
+  settle();
 
-  // The same objects in a world where nothing ever happened.
   Simulation reference(system_, 1);
-  reference.faults_ = {};
-  for (const auto& [id, object] : wanted_) {
-    reference.write("POST", resourceOf(object), {}, object);
-    reference.wanted_[id] = object;
+  for (const auto& [id, object] : wanted_) reference.want(object);
+  reference.start(0);
+  reference.settle();
+  compareWith(reference);
+  checkReady();
+
+  // Everybody edits, nobody meddles: what is created and deleted is known.
+  was_stale_ = false;
+  history_.countAnew();
+  reference.history_.countAnew();
+  network_.faults = Faults::draw(random_);
+  for (const json::Value& object : system_.last(random_)) {
+    want(object);
+    reference.want(object);
+    if (random_.below(3) == 0) worldActs();
+    waitUpTo(3000);
   }
-  reference.start();
-  if (auto trouble = reference.settle()) troubles.push_back("the reference: " + *trouble);
-  auto ours = picture(), theirs = reference.picture();
-  for (const auto& [name, object] : theirs) {
-    auto found = ours.find(name);
-    if (found == ours.end()) {
-      troubles.push_back(format("{} is missing", name));
-      continue;
-    }
-    auto changes = json::diff(object, found->second);
-    if (!changes.empty()) troubles.push_back(format("{}:\n{}", name, json::formatDiff(changes)));
-  }
-  for (const auto& [name, object] : ours)
-    if (!theirs.contains(name)) troubles.push_back(format("{} is left over", name));
-  return troubles;
+  calm();
+  settle();
+  reference.settle();
+  compareWith(reference);
+  compareCounts(reference);
+  checkReady();
+  lookForSecrets();
+  listener_->finish();
+  for (const std::string& alarm : reference.alarms_.raised())
+    alarms_.raise("the reference:", alarm);
+  return {alarms_.raised().begin(), alarms_.raised().end()};
 }
 
 }  // namespace cadre::sim

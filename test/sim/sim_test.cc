@@ -1,9 +1,10 @@
 // Many seeds of every system, or one of them again:
 //   SEEDS=1000 build/dev/tests/sim_test          that many, from SEED on
-//   SEED=17 SEEDS=1 build/dev/tests/sim_test     one
+//   SEED=17 SEEDS=1 build/dev/tests/sim_test     one; with TRACE=1 what happens is printed
 #include "sim/sim.h"
 
 #include <cstdlib>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -39,6 +40,8 @@ std::string modelApi(Random& random) {
               {R"({"mode":"Proxy","proxyConfig":{"models":["*"]}})",
                R"({"mode":"Proxy","proxyConfig":{"models":["*"],"masterKey":{"generate":true},
                            "apiBase":"https://models.test"}})",
+               R"({"mode":"Proxy","proxyConfig":{"models":["*"],"apiBase":"https://models.test",
+                           "apiKey":{"valueFrom":{"secretKeyRef":{"name":"known","key":"key"}}}}})",
                R"({"mode":"Proxy","proxyConfig":{"models":["a","smollm2:135m"],
                            "env":[{"name":"A","value":"1"}]}})"});
 }
@@ -107,6 +110,8 @@ System kaosSystem() {
 
 TEST(Simulation, AllComesToRestAsIfNothingHadGoneWrong) {
   System system = kaosSystem();
+  if (number("TRACE", 0) > 0)
+    system.trace = [](std::string_view line) { std::fputs(std::string(line).c_str(), stderr); };
   std::uint64_t first = number("SEED", 1), count = number("SEEDS", 200);
   std::uint64_t writes = 0;
   int kills = 0;
@@ -124,24 +129,123 @@ TEST(Simulation, AllComesToRestAsIfNothingHadGoneWrong) {
               static_cast<unsigned long long>(writes));
 }
 
-// A test of the simulator itself: of an operator that sometimes does not look, it says so.
-TEST(Simulation, FindsABugThatWasPutIn) {
+// ---- Tests of the simulator itself: each oracle sees the defect that it is there for
+
+using Plan = Function<engine::Plan(const json::Value& object, engine::World& world)>;
+
+// The system, with something done to every plan. `spoil` makes one for each kind.
+System withPlans(Function<Plan(Plan plan)> spoil) {
   System system = kaosSystem();
-  auto serve = std::move(system.serve);
-  system.serve = [&serve](Scheduler& scheduler, engine::EngineOptions& options) {
+  system.serve = [serve = std::move(system.serve), spoil = std::move(spoil)](
+                     Scheduler& scheduler, engine::EngineOptions& options) {
     serve(scheduler, options);
-    for (engine::Served& kind : options.kinds)
-      kind.plan = [plan = std::move(kind.plan), runs = 0](const json::Value& object,
-                                                          engine::World& world) mutable {
-        engine::Plan made = plan(object, world);
-        if (++runs % 5 == 0) made.hold = true;
-        return made;
-      };
+    for (engine::Served& kind : options.kinds) kind.plan = spoil(std::move(kind.plan));
   };
-  bool found = false;
-  for (std::uint64_t seed = 1; seed <= 50 && !found; ++seed)
-    found = !Simulation(system, seed).run().empty();
-  EXPECT_TRUE(found);
+  return system;
+}
+
+void say(engine::Plan& plan, bool ready, std::string message) {
+  std::erase_if(plan.conditions, [](const auto& condition) { return condition.type == "Ready"; });
+  plan.condition("Ready", ready, "Spoiled", std::move(message));
+}
+
+// Some seed makes this oracle speak.
+void expectAlarm(std::string_view oracle, const System& system) {
+  for (std::uint64_t seed = 1; seed <= 50; ++seed)
+    for (const std::string& alarm : Simulation(system, seed).run())
+      if (alarm.starts_with(oracle)) return;
+  ADD_FAILURE() << oracle << " has seen nothing";
+}
+
+TEST(Simulation, SeesAnOperatorThatSometimesDoesNotLook) {
+  expectAlarm("O1", withPlans([](Plan plan) {
+                return [plan = std::move(plan), runs = 0](const json::Value& object,
+                                                          engine::World& world) mutable {
+                  engine::Plan made = plan(object, world);
+                  if (++runs % 5 == 0) made.hold = true;
+                  return made;
+                };
+              }));
+}
+
+TEST(Simulation, SeesAChildThatGoesAndComesBack) {
+  expectAlarm("O2", withPlans([](Plan plan) {
+                return [plan = std::move(plan), runs = 0](const json::Value& object,
+                                                          engine::World& world) mutable {
+                  engine::Plan made = plan(object, world);
+                  if (++runs % 7 == 0 && !made.children.empty()) {
+                    made.children.pop_back();
+                    world.due(world.now() + 1s);
+                  }
+                  return made;
+                };
+              }));
+}
+
+TEST(Simulation, SeesAnObjectThatDoesNotRecover) {
+  expectAlarm("O5", withPlans([](Plan plan) {
+                return [plan = std::move(plan), bad = std::set<std::string>()](
+                           const json::Value& object, engine::World& world) mutable {
+                  engine::Plan made = plan(object, world);
+                  std::string name(kube::name(object));
+                  if (made.hold) bad.insert(name);
+                  if (bad.contains(name)) say(made, false, "it was bad once");
+                  return made;
+                };
+              }));
+}
+
+TEST(Simulation, SeesAnOperatorThatNeverRests) {
+  expectAlarm("O8", withPlans([](Plan plan) {
+                return [plan = std::move(plan)](const json::Value& object, engine::World& world) {
+                  engine::Plan made = plan(object, world);
+                  made.status.set("endpoint", formatTime(world.now()));
+                  world.due(world.now() + 50s);
+                  return made;
+                };
+              }));
+}
+
+TEST(Simulation, SeesASecretInAStatus) {
+  expectAlarm("O10", withPlans([](Plan plan) {
+                return [plan = std::move(plan)](const json::Value& object, engine::World& world) {
+                  engine::Plan made = plan(object, world);
+                  say(made, true, format("the key is {}", kSecretValue));
+                  return made;
+                };
+              }));
+}
+
+// Loses a piece of what a server says, now and then.
+class Forgetful final : public net::HttpClient {
+ public:
+  explicit Forgetful(std::unique_ptr<net::HttpClient> inner) : inner_(std::move(inner)) {}
+  Pending send(net::HttpRequest request, net::ResponseHandler handler) override {
+    handler.data = [this, data = std::move(handler.data)](std::string_view piece) {
+      if (++pieces_ % 10 != 0) data(piece);
+    };
+    return inner_->send(std::move(request), std::move(handler));
+  }
+
+ private:
+  std::unique_ptr<net::HttpClient> inner_;
+  int pieces_ = 0;
+};
+
+TEST(Simulation, SeesAWatchWithAGap) {
+  System system = kaosSystem();
+  system.before_listener = [](auto way) { return std::make_unique<Forgetful>(std::move(way)); };
+  expectAlarm("O11", system);
+}
+
+TEST(Simulation, SeesAnOperatorThatDoesNotAskWhetherItStillLeads) {
+  System system = kaosSystem();
+  system.serve = [serve = std::move(system.serve)](Scheduler& scheduler,
+                                                   engine::EngineOptions& options) {
+    serve(scheduler, options);
+    options.still_leads = nullptr;
+  };
+  expectAlarm("S7", system);
 }
 
 TEST(Simulation, TheSameSeedIsTheSameRun) {
