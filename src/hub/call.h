@@ -1,0 +1,40 @@
+#pragma once
+
+// Private to `hub`: what the parts of Hub share.
+
+#include "hub/hub.h"
+#include "hub/render.h"
+
+namespace cadre::hub {
+
+inline constexpr std::string_view kJson = "application/json", kYaml = "application/yaml";
+inline constexpr std::string_view kText = "text/plain; charset=utf-8";
+inline constexpr std::string_view kNoPage = "404 page not found\n";
+inline constexpr std::string_view kCanWrite = "application/json, application/yaml";
+
+// A request on its way.
+struct Hub::Call {
+  std::shared_ptr<net::ServerRequest> request;
+  Asked asked;
+  Form form;
+  KindRef kind;
+  std::vector<std::string> warnings = {};
+  User user = {};
+  Pending waiting = {};  // for somebody's answer, or for a time
+
+  std::string_view option(std::string_view name) const { return asked.option(name); }
+  kube::ObjectKey key() const { return {asked.ns, asked.name}; }
+  Include include() const {
+    std::string_view wanted = option("includeObject");
+    return wanted == "None"     ? Include::None
+           : wanted == "Object" ? Include::Object
+                                : Include::Metadata;
+  }
+};
+
+kube::FieldError wrong(std::string_view field, kube::Fault fault, std::string message);
+Failure noNumber(std::string_view text);
+// Options in a query or a body that do not go together.
+Failure wrongOptions(std::string_view kind, std::vector<kube::FieldError> errors);
+
+}  // namespace cadre::hub

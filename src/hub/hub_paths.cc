@@ -1,0 +1,181 @@
+#include <algorithm>
+#include <utility>
+
+#include "base/format.h"
+#include "base/strings.h"
+#include "hub/call.h"
+#include "hub/discovery.h"
+#include "hub/openapi.h"
+#include "hub/reviews.h"
+#include "json/write.h"
+
+namespace cadre::hub {
+namespace {
+
+constexpr std::string_view kAggregated =
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+}  // namespace
+
+void Hub::servePath(const CallRef& call) {
+  const std::vector<std::string>& path = call->asked.segments;
+  const std::string& method = call->request->method;
+  std::string first = path.empty() ? "" : path[0];
+  bool alone = path.size() == 1;
+  if ((method == "GET" || method == "HEAD") &&
+      (first == "healthz" || first == "livez" || first == "readyz"))
+    return serveHealth(call);
+  if (method != "GET") return refuse(call, methodNotAllowed());
+  if (path.empty()) return servePaths(call);
+  if (alone && first == "version")
+    return answer(call, 200,
+                  json::Object{{"major", "1"},
+                               {"minor", "34"},
+                               {"emulationMajor", "1"},
+                               {"emulationMinor", "34"},
+                               {"minCompatibilityMajor", "1"},
+                               {"minCompatibilityMinor", "33"},
+                               {"gitVersion", "v1.34.4+cadre"},
+                               {"gitCommit", ""},
+                               {"gitTreeState", "clean"},
+                               {"buildDate", "1970-01-01T00:00:00Z"},
+                               {"goVersion", "none"},
+                               {"compiler", "g++"},
+                               {"platform", "linux/amd64"}});
+  if (alone && first == "metrics") return serveMetrics(call);
+  if (alone && first == "backup" && options_.backup) return options_.backup(call->request);
+  if (first == "openapi" && path.size() > 1 && path[1] == "v3") return serveOpenApi(call);
+  if (first == "api" || first == "apis") return serveDiscovery(call);
+  answer(call, 404, std::string(kText), std::string(kNoPage));
+}
+
+// Who hears an answer knows all that there is to know.
+void Hub::serveHealth(const CallRef& call) {
+  const Asked& asked = call->asked;
+  const std::vector<std::string>& path = asked.segments;
+  bool one = path.size() == 2 && path[1] == "ping";
+  if (path.size() > 1 && !one) return answer(call, 404, std::string(kText), std::string(kNoPage));
+  bool verbose = !one && asked.flag("verbose");
+  answer(call, 200, std::string(kText),
+         verbose ? format("[+]ping ok\n{} check passed\n", path[0]) : "ok");
+}
+
+void Hub::servePaths(const CallRef& call) {
+  std::vector<std::string> paths{"/api",     "/apis",       "/healthz", "/livez",
+                                 "/metrics", "/openapi/v3", "/readyz",  "/version"};
+  for (const Kinds::Group& group : kinds_.groups()) {
+    std::string base = group.name.empty() ? "/api" : "/apis/" + group.name;
+    if (!group.name.empty()) paths.push_back(base);
+    for (const Kinds::Version& version : group.versions) paths.push_back(base + "/" + version.name);
+  }
+  std::ranges::sort(paths);
+  answer(call, 200, json::Object{{"paths", json::Array(paths.begin(), paths.end())}});
+}
+
+void Hub::serveDiscovery(const CallRef& call) {
+  const std::vector<std::string>& path = call->asked.segments;
+  bool core = path[0] == "api", alone = path.size() == 1;
+  auto form = parseAccept(call->request->headers.get("accept"),
+                          alone ? Answered::Groups : Answered::Document);
+  if (!form) return refuse(call, notAcceptable(kCanWrite));
+  call->form = *form;
+  if (form->as == Form::As::Groups)
+    return answerTagged(call, std::string(kAggregated), json::write(aggregated(kinds_, core)));
+  if (alone) return answer(call, 200, core ? coreVersions() : groupList(kinds_));
+  for (const Kinds::Group& group : kinds_.groups()) {
+    if (core ? !group.name.empty() : group.name != path[1]) continue;
+    if (!core && path.size() == 2) return answer(call, 200, groupOf(group));
+    for (const Kinds::Version& version : group.versions)
+      if (version.name == path.back()) return answer(call, 200, resourceList(group, version));
+    return refuse(call, noSuchResource());
+  }
+  answer(call, 404, std::string(kText), std::string(kNoPage));
+}
+
+// What clients keep, and ask again whether it still holds.
+void Hub::answerTagged(const CallRef& call, std::string type, std::string text) {
+  std::string etag = format("\"{:016x}\"", stableHash(text));
+  if (call->request->headers.get("if-none-match") == etag)
+    return call->request->respond(304, {{"etag", etag}, {"vary", "Accept"}}, "");
+  call->request->respond(
+      200, {{"content-type", std::move(type)}, {"etag", std::move(etag)}, {"vary", "Accept"}},
+      std::move(text));
+}
+
+// Under the names that dashboards of API servers know.
+void Hub::serveMetrics(const CallRef& call) {
+  metrics_.gauge("apiserver_longrunning_requests", "Watches that are open.", {{"verb", "WATCH"}})
+      .set(static_cast<double>(watches_.count()));
+  for (const Kinds::Group& group : kinds_.groups())
+    for (const Kinds::Version& version : group.versions)
+      for (const auto& [plural, kind] : version.kinds)
+        if (kind->stored_version == version.name)
+          metrics_
+              .gauge("apiserver_storage_objects", "Objects that are stored.",
+                     {{"resource", group.name.empty() ? plural : plural + "." + group.name}})
+              .set(static_cast<double>(objects_.all(kind->storage).size()));
+  answer(call, 200, "text/plain; version=0.0.4; charset=utf-8", metrics_.text());
+}
+
+// Documents are large and asked for rarely: made when they are wanted.
+void Hub::serveOpenApi(const CallRef& call) {
+  const std::vector<std::string>& path = call->asked.segments;
+  std::string wanted = join({path.begin() + 2, path.end()}, "/");
+  json::Object index;
+  for (const Kinds::Group& group : kinds_.groups())
+    for (const Kinds::Version& version : group.versions) {
+      std::string name = openApiName(group, version);
+      if (wanted == name)
+        return answerTagged(call, std::string(kJson), json::write(openApi(group, version)));
+      index.set(name, json::Object{{"serverRelativeURL",
+                                    format("/openapi/v3/{}?hash={}", name, kinds_.edition())}});
+    }
+  // It calls itself text everywhere.
+  if (wanted.empty())
+    return answer(call, 200, std::string(kText),
+                  json::write(json::Object{{"paths", std::move(index)}}));
+  answer(call, 404, std::string(kText), std::string(kNoPage));
+}
+
+// Kinds that are questions: what comes back is the answer, and nothing is kept.
+void Hub::review(const CallRef& call) {
+  Asked& asked = call->asked;
+  if (asked.version != "v1") return refuse(call, noSuchResource());
+  if (asked.verb != Verb::Create) return refuse(call, methodNotAllowed());
+  Writing writing;
+  // Who asks who they are says nothing more.
+  auto body = asked.plural == "selfsubjectreviews" ? Outcome<json::Value>(json::Value())
+                                                   : parseBody(*call, writing);
+  if (!body) return refuse(call, body.failure());
+  std::optional<Answer> answered;
+  bool local = asked.plural == "localsubjectaccessreviews";
+  if (asked.ns.empty() == local) return refuse(call, noSuchResource());
+  if (asked.group == "authentication.k8s.io") {
+    if (asked.plural == "tokenreviews") answered = reviewToken(*body, options_.tokens, tokens_);
+    if (asked.plural == "selfsubjectreviews")
+      answered = reviewSelf(call->user, scheduler_.clock().now());
+  } else {
+    if (asked.plural == "subjectaccessreviews") answered = reviewAccess(*body, rbac());
+    if (local) answered = reviewLocalAccess(*body, asked.ns, rbac());
+    if (asked.plural == "selfsubjectaccessreviews")
+      answered = reviewSelfAccess(*body, call->user, rbac());
+    if (asked.plural == "selfsubjectrulesreviews")
+      answered = reviewSelfRules(*body, call->user, rbac());
+  }
+  if (!answered) return refuse(call, noSuchResource());
+  if (auto* failure = std::get_if<Failure>(&*answered)) return refuse(call, *failure);
+  answer(call, 201, std::get<json::Value>(*answered));
+}
+
+void Hub::requestToken(const CallRef& call) {
+  auto account = registry_.get(*call->kind, call->key());
+  if (!account) return refuse(call, notFound(call->kind->resource, call->asked.name));
+  Writing writing;
+  auto body = parseBody(*call, writing);
+  if (!body) return refuse(call, body.failure());
+  auto made = tokens_.request(*account, *body);
+  if (auto* failure = std::get_if<Failure>(&made)) return refuse(call, *failure);
+  answer(call, 201, std::get<json::Value>(made));
+}
+
+}  // namespace cadre::hub

@@ -1,0 +1,407 @@
+#include <algorithm>
+#include <utility>
+
+#include "base/format.h"
+#include "base/strings.h"
+#include "hub/call.h"
+#include "json/parse.h"
+#include "json/write.h"
+#include "json/yaml.h"
+#include "kube/protobuf.h"
+
+namespace cadre::hub {
+namespace {
+
+constexpr std::size_t kMaxManager = 128;
+constexpr std::string_view kNeeded[] = {"default", "kube-system", "kube-public"};
+
+void checkDryRun(std::string_view value, std::vector<kube::FieldError>& errors) {
+  if (value == "All") return;
+  errors.push_back(wrong("dryRun", kube::Fault::NotSupported,
+                         format("Unsupported value: [\"{}\"]: supported values: \"All\"", value)));
+}
+
+void checkManager(std::string_view manager, std::vector<kube::FieldError>& errors) {
+  if (manager.size() > kMaxManager)
+    errors.push_back(wrong("fieldManager", kube::Fault::TooLong,
+                           format("Too long: may not be more than {} bytes", kMaxManager)));
+  auto control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
+  auto bad = std::ranges::find_if(manager, control);
+  if (bad == manager.end()) return;
+  std::string shown;
+  for (char c : manager)
+    shown += control(static_cast<unsigned char>(c)) ? format("\\x{:02x}", c) : std::string(1, c);
+  errors.push_back(
+      wrong("fieldManager", kube::Fault::Invalid,
+            format("Invalid value: \"{}\": invalid character U+{:04X} (at position {})", shown,
+                   *bad, bad - manager.begin())));
+}
+
+}  // namespace
+
+Outcome<json::Value> Hub::parseBody(const Call& call, Writing& writing) const {
+  std::string kind = call.kind ? call.kind->resource.kind : call.asked.plural;
+  std::string type = lower(trim(cut(call.request->headers.get("content-type"), ";").first));
+  const std::string& body = call.request->body;
+  bool yaml = type == kYaml || type == "application/apply-patch+yaml";
+  bool json = type.empty() || type == kJson || type.ends_with("+json");
+  // Clients with built-in kinds write protobuf, whatever a server says that it speaks.
+  if (type == kube::kProtobufType) {
+    auto value = kube::parseProtobuf(body);
+    if (!value)
+      return unsupportedMediaType("application/json, application/yaml, and " +
+                                  value.error().text());
+    return *std::move(value);
+  }
+  if (!yaml && !json) return unsupportedMediaType("application/json, application/yaml");
+  if (yaml) {
+    auto documents = json::parseYaml(body, "the body");
+    if (!documents || documents->size() != 1)
+      return badRequest(
+          format("the object provided is unrecognized (must be of type {}): {}", kind,
+                 documents ? "it is not one YAML document" : documents.error().text()));
+    return (*documents)[0].value;
+  }
+  std::vector<std::string> twice;
+  auto value = json::parse(body, {.duplicates = &twice});
+  if (!value)
+    return badRequest(
+        format("the object provided is unrecognized (must be of type {}): couldn't "
+               "get version/kind; json parse error: {}",
+               kind, value.error().text()));
+  for (const std::string& field : twice)
+    writing.duplicates.push_back(format("duplicate field \"{}\"", field));
+  return *std::move(value);
+}
+
+std::optional<Failure> Hub::parseWriting(Call& call, std::string_view options,
+                                         Writing& writing) const {
+  std::vector<kube::FieldError> errors;
+  writing.manager = call.option("fieldManager");
+  checkManager(writing.manager, errors);
+  if (writing.manager.empty()) {
+    std::string agent(call.request->headers.get("user-agent"));
+    writing.manager = shorten(agent.substr(0, agent.find('/')), kMaxManager);
+    if (writing.manager.empty()) writing.manager = "unknown";
+  }
+  writing.subresource = call.asked.subresource;
+  writing.force = call.asked.flag("force");
+  writing.dry_run = call.asked.has("dryRun");
+  if (writing.dry_run) checkDryRun(call.option("dryRun"), errors);
+  std::string_view validation = call.option("fieldValidation");
+  if (validation == "Strict") {
+    writing.validation = FieldValidation::Strict;
+  } else if (validation == "Ignore") {
+    writing.validation = FieldValidation::Ignore;
+  } else if (!validation.empty() && validation != "Warn") {
+    errors.push_back(wrong("fieldValidation", kube::Fault::NotSupported,
+                           format("Unsupported value: \"{}\": supported values: \"\", \"Ignore\", "
+                                  "\"Strict\", \"Warn\"",
+                                  validation)));
+  }
+  if (errors.empty()) return std::nullopt;
+  return wrongOptions(options, errors);
+}
+
+void Hub::create(const CallRef& call) {
+  Writing writing;
+  if (auto failure = parseWriting(*call, "CreateOptions", writing)) return refuse(call, *failure);
+  auto object = parseBody(*call, writing);
+  if (!object) return refuse(call, object.failure());
+  if (auto failure = checkKind(*call, *object)) return refuse(call, *failure);
+  write(call, registry_.create(call->kind, call->asked.ns, "", *std::move(object), writing));
+}
+
+// A built-in kind may be left out, since the path says it.
+std::optional<Failure> Hub::checkKind(const Call& call, json::Value& object) const {
+  const kube::Resource& resource = call.kind->resource;
+  if (!object.isObject())
+    return badRequest(
+        format("the object provided is unrecognized (must be of type {}): it is not "
+               "an object",
+               resource.kind));
+  std::string version = object["apiVersion"].string(), kind = object["kind"].string();
+  if (call.kind->type() && call.asked.subresource != "scale") {
+    if (kind.empty()) kind = resource.kind;
+    if (version.empty()) version = resource.apiVersion();
+  } else if (call.asked.subresource == "scale") {
+    return std::nullopt;
+  } else if (kind.empty()) {
+    return badRequest(
+        format("Object 'Kind' is missing in '{}'", shorten(json::write(object), 200)));
+  }
+  if (!call.kind->type() && version != resource.apiVersion())
+    return badRequest(
+        format("the API version in the data ({}) does not match the expected API version ({})",
+               version, resource.apiVersion()));
+  if (!call.kind->type() && kind != resource.kind) {
+    kube::Resource other = resource;
+    other.kind = kind;
+    return invalid(
+        other, kube::name(object),
+        {wrong("kind", kube::Fault::Invalid,
+               format("Invalid value: {}: must be {}", json::write(kind), resource.kind))});
+  }
+  if (kind != resource.kind || version != resource.apiVersion()) {
+    std::size_t slash = version.find('/');
+    return badRequest(
+        format("{} in version \"{}\" cannot be handled as a {}: no kind \"{}\" is "
+               "registered for this path",
+               kind, slash == std::string::npos ? version : version.substr(slash + 1),
+               resource.kind, kind));
+  }
+  object.make("apiVersion") = version;
+  object.make("kind") = kind;
+  return std::nullopt;
+}
+
+void Hub::update(const CallRef& call) {
+  Writing writing;
+  if (auto failure = parseWriting(*call, "UpdateOptions", writing)) return refuse(call, *failure);
+  auto object = parseBody(*call, writing);
+  if (!object) return refuse(call, object.failure());
+  if (auto failure = checkKind(*call, *object)) return refuse(call, *failure);
+  write(call, registry_.update(call->kind, call->key(), *std::move(object), writing));
+}
+
+void Hub::patch(const CallRef& call) {
+  Writing writing;
+  if (auto failure = parseWriting(*call, "PatchOptions", writing)) return refuse(call, *failure);
+  std::string type = lower(trim(cut(call->request->headers.get("content-type"), ";").first));
+  std::optional<PatchType> patch;
+  if (type == "application/json-patch+json") patch = PatchType::Json;
+  if (type == "application/merge-patch+json") patch = PatchType::Merge;
+  if (type == "application/strategic-merge-patch+json" && call->kind->type())
+    patch = PatchType::Strategic;
+  bool apply = type == "application/apply-patch+yaml";
+  if (!patch && !apply)
+    return refuse(call,
+                  unsupportedMediaType("application/json-patch+json, application/merge-patch+json, "
+                                       "application/apply-patch+yaml"));
+  if (!apply && !call->option("force").empty())
+    return refuse(
+        call, wrongOptions("PatchOptions", {wrong("force", kube::Fault::Forbidden,
+                                                  "Forbidden: may not be specified for non-apply "
+                                                  "patch")}));
+  auto body = parseBody(*call, writing);
+  if (!body) return refuse(call, body.failure());
+  if (!apply) return write(call, registry_.patch(call->kind, call->key(), *patch, *body, writing));
+  if (call->option("fieldManager").empty())
+    return refuse(
+        call, wrongOptions("PatchOptions", {wrong("fieldManager", kube::Fault::Required,
+                                                  "Required value: is required for apply patch")}));
+  write(call, registry_.apply(call->kind, call->key(), *std::move(body), writing));
+}
+
+void Hub::write(const CallRef& call, Outcome<Draft> draft) {
+  if (!draft) return refuse(call, draft.failure());
+  call->warnings.insert(call->warnings.end(), draft->warnings.begin(), draft->warnings.end());
+  if (!draft->before && call->asked.verb != Verb::Create) {
+    Attributes wanted = Attributes::of(call->asked, call->request->method);
+    wanted.verb = verbName(Verb::Create);
+    if (auto failure = rbac().refusal(call->user, wanted)) return refuse(call, *failure);
+  }
+  if (draft->kind->resource.group == "rbac.authorization.k8s.io") {
+    if (auto failure = escalation(rbac(), call->user,
+                                  {.resource = draft->kind->resource,
+                                   .object = draft->object,
+                                   .before = draft->old,
+                                   .asked_name = call->asked.name}))
+      return refuse(call, *failure);
+  }
+  auto more = definitions_.warnings(*draft);
+  call->warnings.insert(call->warnings.end(), more.begin(), more.end());
+  limits_.complete(*draft);
+  json::Object options{{"kind", draft->before ? "UpdateOptions" : "CreateOptions"},
+                       {"apiVersion", "meta.k8s.io/v1"}};
+  if (std::string manager(call->option("fieldManager")); !manager.empty())
+    options.set("fieldManager", manager);
+  if (draft->writing.dry_run) options.set("dryRun", json::Array{"All"});
+  Asking asking{.operation = draft->before ? "UPDATE" : "CREATE",
+                .kind = draft->kind,
+                .key = draft->key,
+                .subresource = draft->writing.subresource,
+                .object = std::move(draft->object),
+                .old = std::move(draft->old),
+                .options = std::move(options),
+                .dry_run = draft->writing.dry_run};
+  admit(call, std::move(asking),
+        [this, draft = *std::move(draft)](const CallRef& call, Asking asked) mutable {
+          draft.object = std::move(asked.object);
+          draft.old = std::move(asked.old);
+          if (asked.changed) registry_.amended(draft);
+          if (auto failure = limits_.check(draft)) return refuse(call, *failure);
+          finish(call, registry_.finish(std::move(draft)));
+        });
+}
+
+// Goes on at once when nobody wants to be asked.
+void Hub::admit(const CallRef& call, Asking asking,
+                Function<void(const CallRef& call, Asking asked)> then) {
+  if (!admission_.concerns(asking)) return then(call, std::move(asking));
+  asking.user = call->user.info();
+  wait(call);
+  call->waiting = admission_.ask(std::move(asking), [this, weak = std::weak_ptr(call),
+                                                     then = std::move(then)](auto answer) {
+    auto call = resumed(weak);
+    if (!call) return;
+    if (!answer) return refuse(call, answer.failure());
+    call->warnings.insert(call->warnings.end(), answer->warnings.begin(), answer->warnings.end());
+    then(call, std::move(answer->asked));
+  });
+}
+
+// Somebody has to keep a call that waits; its client may leave meanwhile.
+void Hub::wait(const CallRef& call) {
+  waiting_.insert(call);
+  call->request->onGone([this, weak = std::weak_ptr(call)] { resumed(weak); });
+}
+
+Hub::CallRef Hub::resumed(const std::weak_ptr<Call>& weak) {
+  auto call = weak.lock();
+  return call && waiting_.erase(call) > 0 ? call : nullptr;
+}
+
+void Hub::finish(const CallRef& call, Outcome<Written> written) {
+  if (!written) return refuse(call, written.failure());
+  int code = written->created ? 201 : 200;
+  if (written->state) return show(call, code, *written->state);
+  json::Value& object = written->object;
+  if (call->asked.subresource == "scale")
+    return answer(call, code, registry_.scaleOf(*call->kind, object));
+  answer(call, code,
+         shownAs(*call->kind, std::move(object), call->form, call->include(), true,
+                 scheduler_.clock().now()));
+}
+
+Outcome<Deleting> Hub::parseDeleting(Call& call) const {
+  json::Value options = json::Object{};
+  if (!call.request->body.empty()) {
+    Writing writing;
+    auto body = parseBody(call, writing);
+    if (!body && body.failure().code == 400) return Failure{500, "", body.failure().message};
+    if (!body) return body.failure();
+    if (!body->isObject()) return badRequest("DeleteOptions must be an object");
+    options = *std::move(body);
+    if (const std::string& kind = options["kind"].string();
+        !kind.empty() && kind != "DeleteOptions")
+      return Failure{500, "",
+                     format("no kind \"{}\" is registered for version \"{}\" here: a DELETE takes "
+                            "DeleteOptions",
+                            kind, options["apiVersion"].string())};
+  }
+  Deleting deleting{.uid = options["preconditions"]["uid"].string(),
+                    .resource_version = options["preconditions"]["resourceVersion"].string(),
+                    .propagation = options["propagationPolicy"].string()};
+  if (deleting.propagation.empty()) deleting.propagation = call.option("propagationPolicy");
+  if (options["orphanDependents"].isBool() && deleting.propagation.empty())
+    deleting.propagation = options["orphanDependents"].boolean() ? "Orphan" : "Background";
+  if (options["gracePeriodSeconds"].isInteger())
+    deleting.grace = options["gracePeriodSeconds"].integer();
+  if (std::string_view grace = call.option("gracePeriodSeconds"); !grace.empty()) {
+    deleting.grace = parseInt(grace);
+    if (!deleting.grace) return noNumber(grace);
+  }
+  std::vector<kube::FieldError> errors;
+  const json::Array& dry_run = options["dryRun"].array();
+  deleting.dry_run = call.asked.has("dryRun") || !dry_run.empty();
+  if (call.asked.has("dryRun")) checkDryRun(call.option("dryRun"), errors);
+  for (const json::Value& value : dry_run) checkDryRun(value.string(), errors);
+  const std::string& policy = deleting.propagation;
+  if (!policy.empty() && policy != "Background" && policy != "Foreground" && policy != "Orphan")
+    errors.push_back(wrong("propagationPolicy", kube::Fault::NotSupported,
+                           format("Unsupported value: \"{}\": supported values: \"Foreground\", "
+                                  "\"Background\", \"Orphan\", \"nil\"",
+                                  policy)));
+  if (options["orphanDependents"].isBool() && !options["propagationPolicy"].string().empty())
+    errors.push_back(wrong("propagationPolicy", kube::Fault::Invalid,
+                           format("Invalid value: \"{}\": orphanDependents and "
+                                  "deletionPropagation cannot be both set",
+                                  policy)));
+  if (!errors.empty()) return wrongOptions("DeleteOptions", errors);
+  return deleting;
+}
+
+void Hub::remove(const CallRef& call) {
+  auto deleting = parseDeleting(*call);
+  if (!deleting) return refuse(call, deleting.failure());
+  State there = objects_.find(call->kind->storage, call->key());
+  if (!there) return refuse(call, notFound(call->kind->resource, call->asked.name));
+  if (call->kind->storage == "namespaces" &&
+      std::ranges::find(kNeeded, call->asked.name) != std::end(kNeeded))
+    return refuse(call, forbidden(call->kind->resource, call->asked.name,
+                                  "this namespace may not be deleted"));
+  admit(call, askingToRemove(call, *there, *deleting),
+        [this, deleting = *deleting, there](const CallRef& call, const Asking&) {
+          removeAdmitted(call, deleting, *there);
+        });
+}
+
+Asking Hub::askingToRemove(const CallRef& call, const Stored& state,
+                           const Deleting& deleting) const {
+  json::Object options{{"kind", "DeleteOptions"}, {"apiVersion", "meta.k8s.io/v1"}};
+  if (!deleting.propagation.empty()) options.set("propagationPolicy", deleting.propagation);
+  if (deleting.grace) options.set("gracePeriodSeconds", *deleting.grace);
+  if (deleting.dry_run) options.set("dryRun", json::Array{"All"});
+  return {.operation = "DELETE",
+          .kind = call->kind,
+          .key = state.key,
+          .old = valueOf(*call->kind, state),
+          .options = std::move(options),
+          .dry_run = deleting.dry_run};
+}
+
+void Hub::removeAdmitted(const CallRef& call, const Deleting& deleting, const Stored& there) {
+  auto written = registry_.remove(call->kind, call->key(), deleting);
+  if (!written) return refuse(call, written.failure());
+  if (written->state) return show(call, 200, *written->state);
+  if (written->object.isNull() && call->kind->shows_deleted) return show(call, 200, there);
+  if (!written->object.isNull())
+    return answer(call, 200,
+                  shownAs(*call->kind, std::move(written->object), call->form, call->include(),
+                          true, scheduler_.clock().now()));
+  const kube::Resource& resource = call->kind->resource;
+  json::Object details{{"name", call->asked.name}, {"kind", resource.plural}, {"uid", there.uid}};
+  if (!resource.group.empty()) details.set("group", resource.group);
+  answer(call, 200,
+         json::Object{{"kind", "Status"},
+                      {"apiVersion", "v1"},
+                      {"metadata", json::Object{}},
+                      {"status", "Success"},
+                      {"details", std::move(details)}});
+}
+
+void Hub::removeAll(const CallRef& call) {
+  auto deleting = parseDeleting(*call);
+  if (!deleting) return refuse(call, deleting.failure());
+  auto page = pageOf(*call);
+  if (!page) return refuse(call, page.failure());
+  removeEach(call, *deleting, *std::move(page), 0);
+}
+
+void Hub::removeEach(const CallRef& call, const Deleting& deleting, const Page& page,
+                     std::size_t first) {
+  for (std::size_t at = first; at < page.items.size(); ++at) {
+    const State& state = page.items[at];
+    Asking asking = askingToRemove(call, *state, deleting);
+    asking.key.name.clear();  // nobody named it
+    if (admission_.concerns(asking))
+      return admit(call, std::move(asking),
+                   [this, deleting, page, at](const CallRef& call, const Asking&) {
+                     if (removeOne(call, deleting, *page.items[at]))
+                       removeEach(call, deleting, page, at + 1);
+                   });
+    if (!removeOne(call, deleting, *state)) return;
+  }
+  answer(call, page);
+}
+
+// Whether it is gone or going; if not, the call is answered.
+bool Hub::removeOne(const CallRef& call, const Deleting& deleting, const Stored& state) {
+  auto gone = registry_.remove(call->kind, state.key, deleting);
+  if (gone || gone.failure().code == 404) return true;
+  refuse(call, gone.failure());
+  return false;
+}
+
+}  // namespace cadre::hub
