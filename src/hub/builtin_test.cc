@@ -190,16 +190,5 @@ TEST(BuiltInTables, HostileObjectsAreSurvived) {
       created(kind, parsed(text));
 }
 
-TEST(BuiltInTables, ErrorsAreToldAsOne) {
-  const BuiltIn& kind = *findBuiltIn("apps", "v1", "Deployment");
-  kube::FieldError one{.path = "spec.a", .message = "Invalid value: 1: no"};
-  EXPECT_EQ(invalidError(kind, "web", {one, one}).message,
-            "Deployment.apps \"web\" is invalid: spec.a: Invalid value: 1: no");
-  EXPECT_EQ(invalidError(kind, "web", {one, one}).details.size(), 2u);
-  EXPECT_EQ(strictError(kind, {"spec.foo"}).message,
-            "Deployment in version \"v1\" cannot be handled as a Deployment: strict decoding "
-            "error: unknown field \"spec.foo\"");
-}
-
 }  // namespace
 }  // namespace cadre::hub

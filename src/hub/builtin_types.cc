@@ -530,15 +530,6 @@ std::vector<std::string> unknownFields(const BuiltIn& kind, const Value& object)
   return out;
 }
 
-Error strictError(const BuiltIn& kind, const std::vector<std::string>& unknown,
-                  const std::vector<std::string>& duplicate) {
-  std::vector<std::string> all;
-  all.reserve(duplicate.size() + unknown.size());
-  for (const std::string& path : duplicate) all.push_back(format("duplicate field \"{}\"", path));
-  for (const std::string& path : unknown) all.push_back(format("unknown field \"{}\"", path));
-  return badRequest(kind, "strict decoding error: " + join(all, ", "));
-}
-
 Value typed(const BuiltIn& kind, Value object) {
   makeStructTyped(kind.type(), object);
   return object;

@@ -20,12 +20,8 @@ namespace cadre::hub {
 Result<> decodable(const BuiltIn& kind, const json::Value& object);
 
 // The fields that the kind does not have, for field validation: "spec.containers[0].foo". The
-// server says `unknown field "..."` of each, as a warning, or all in one 400 (strictError()).
+// server says `unknown field "..."` of each, as a warning, or all in one 400.
 std::vector<std::string> unknownFields(const BuiltIn& kind, const json::Value& object);
-// The 400 for unknown fields, and duplicate ones, where the client asked for Strict:
-// `strict decoding error: unknown field "spec.foo"`.
-Error strictError(const BuiltIn& kind, const std::vector<std::string>& unknown,
-                  const std::vector<std::string>& duplicate = {});
 
 // The object as it comes back: without unknown and empty fields, with those that are always there
 // ("status": {}), quantities, times and bytes in their one form. The object must be decodable.

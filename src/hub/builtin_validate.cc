@@ -194,21 +194,4 @@ std::vector<kube::FieldError> validateBuiltIn(const BuiltIn& kind, const Value& 
   return findings;
 }
 
-Error invalidError(const BuiltIn& kind, std::string_view name,
-                   const std::vector<kube::FieldError>& errors) {
-  std::vector<std::string> texts;
-  Error error{.code = Code::InvalidArgument, .reason = "Invalid"};
-  for (const kube::FieldError& one : errors) {
-    // The server says each text once.
-    if (std::string text = one.text(); std::ranges::find(texts, text) == texts.end())
-      texts.push_back(std::move(text));
-    error.details.push_back(one.detail());
-  }
-  std::string called(kind.kind);
-  if (!kind.group.empty()) called += "." + std::string(kind.group);
-  std::string all = texts.size() == 1 ? texts.front() : "[" + join(texts, ", ") + "]";
-  error.message = format("{} \"{}\" is invalid: {}", called, name, all);
-  return error;
-}
-
 }  // namespace cadre::hub

@@ -17,8 +17,4 @@ namespace cadre::hub {
 std::vector<kube::FieldError> validateBuiltIn(const BuiltIn& kind, const json::Value& object,
                                               const json::Value* old = nullptr);
 
-// The 422 itself: `Deployment.apps "web" is invalid: spec.replicas: ...`, with its causes.
-Error invalidError(const BuiltIn& kind, std::string_view name,
-                   const std::vector<kube::FieldError>& errors);
-
 }  // namespace cadre::hub
