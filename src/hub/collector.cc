@@ -39,14 +39,19 @@ void Collector::told(const Change& change) {
     for (const std::string& owner : change.before->owners)
       if (auto found = dependents_.find(owner); found != dependents_.end()) {
         found->second.erase(name);
-        if (found->second.empty()) dependents_.erase(found);
+        if (found->second.empty()) {
+          dependents_.erase(found);
+          gone_.erase(owner);
+        }
         // Its owner may wait for it to go.
         if (auto waits = by_uid_.find(owner); waits != by_uid_.end()) lookLater(waits->second);
       }
     if (!change.after) {
       by_uid_.erase(state->uid);
-      if (auto dependents = dependents_.find(state->uid); dependents != dependents_.end())
+      if (auto dependents = dependents_.find(state->uid); dependents != dependents_.end()) {
+        gone_.insert(state->uid);
         for (const Name& dependent : dependents->second) lookLater(dependent);
+      }
       if (!state->key.ns.empty()) {
         by_namespace_[state->key.ns].erase(name);
         lookLater({"namespaces", {"", state->key.ns}});
@@ -59,6 +64,10 @@ void Collector::told(const Change& change) {
   }
   if (!change.after) return;
   by_uid_[state->uid] = name;
+  if (change.resource == kKinds)  // owners of a new kind can be judged now
+    for (const auto& [uid, dependents] : dependents_)
+      if (!by_uid_.contains(uid))
+        for (const Name& dependent : dependents) lookLater(dependent);
   for (const std::string& owner : state->owners) dependents_[owner].insert(name);
   if (!state->key.ns.empty()) by_namespace_[state->key.ns].insert(name);
   if (state->deleting || !state->owners.empty()) lookLater(name);
@@ -99,37 +108,59 @@ void Collector::look(const Name& name) {
   checkOwners(name, object);
 }
 
+bool Collector::isThere(const Name& dependent, const kube::OwnerReference& owner) const {
+  std::string uid(owner.uid);
+  const std::string& ns = dependent.second.ns;
+  if (auto found = by_uid_.find(uid); found != by_uid_.end()) {
+    // Owners are in the same namespace, or in none; what has none itself is not judged by others.
+    const std::string& there = found->second.second.ns;
+    return there.empty() || there == ns || ns.empty();
+  }
+  if (gone_.contains(uid)) return false;
+  auto [group, version] = cut(owner.api_version, "/");
+  if (version.empty()) std::swap(group, version);
+  KindRef kind = kinds_.ofKind(group, version, owner.kind);
+  return !kind || (kind->resource.namespaced && ns.empty());
+}
+
+// Deleted in the foreground, and not gone before its dependents are.
+bool Collector::waitsForDependents(const Name& name) const {
+  State state = objects_.find(name.first, name.second);
+  return state && state->deleting && kube::hasFinalizer(state->value(), kForeground);
+}
+
 // What no owner is left of goes; an owner that is gone beside others is forgotten.
 void Collector::checkOwners(const Name& name, const json::Value& object) {
   auto owners = kube::ownerReferences(object);
-  auto isThere = [&](const kube::OwnerReference& owner) {
-    auto found = by_uid_.find(std::string(owner.uid));
-    // Owners are in the same namespace, or in none.
-    return found != by_uid_.end() &&
-           (found->second.second.ns.empty() || found->second.second.ns == name.second.ns);
-  };
-  auto waits = [&](const kube::OwnerReference& owner) {
-    auto found = by_uid_.find(std::string(owner.uid));
-    State state = objects_.find(found->second.first, found->second.second);
-    if (!state) return false;
-    json::Value value = state->value();
-    return kube::isDeleting(value) && kube::hasFinalizer(value, kForeground);
-  };
-  std::size_t there = 0, going = 0;
-  for (const kube::OwnerReference& owner : owners)
-    if (isThere(owner)) {
-      ++there;
-      if (waits(owner)) ++going;
-    }
-  if (owners.empty() || (there == owners.size() && going < there)) return;
-  if (there == going) return remove(name, going > 0 ? "Foreground" : "Background");
-  json::Value changed = object;
   json::Array left;
-  for (const json::Value& owner : object["metadata"]["ownerReferences"].array())
-    if (exists(owner["uid"].string())) left.push_back(owner);
+  std::size_t going = 0;
+  for (std::size_t i = 0; i < owners.size(); ++i) {
+    if (!isThere(name, owners[i])) continue;
+    left.push_back(object["metadata"]["ownerReferences"].at(i));
+    auto found = by_uid_.find(std::string(owners[i].uid));
+    if (found != by_uid_.end() && waitsForDependents(found->second)) ++going;
+  }
+  if (owners.empty() || (left.size() == owners.size() && going < left.size())) return;
+  if (left.size() == going) {
+    if (going > 0) unblockOwners(name, object);
+    return remove(name, going > 0 ? "Foreground" : "Background");
+  }
   if (left.size() == owners.size()) return;
+  json::Value changed = object;
   changed.make("metadata").make("ownerReferences") = std::move(left);
   write(name, std::move(changed));
+}
+
+// Two that own each other would wait for each other.
+void Collector::unblockOwners(const Name& name, json::Value object) {
+  auto found = dependents_.find(std::string(kube::uid(object)));
+  if (found == dependents_.end() || std::ranges::none_of(found->second, [this](const Name& one) {
+        return waitsForDependents(one);
+      }))
+    return;
+  for (json::Value& owner : object.make("metadata").make("ownerReferences").makeArray())
+    owner.make("blockOwnerDeletion") = false;
+  write(name, std::move(object));
 }
 
 void Collector::releaseDependents(const Name& name, const json::Value& object) {

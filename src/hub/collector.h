@@ -36,7 +36,10 @@ class Collector {
   // Writes the object as it is then; nothing when it has changed meanwhile, which is told, too.
   void write(const Name& name, json::Value object, std::string_view subresource = "");
   void remove(const Name& name, std::string_view propagation);
-  bool exists(std::string_view uid) const { return by_uid_.contains(std::string(uid)); }
+  // Whether an owner is there, or may be: what is of a kind that nobody knows here is not gone.
+  bool isThere(const Name& dependent, const kube::OwnerReference& owner) const;
+  bool waitsForDependents(const Name& name) const;
+  void unblockOwners(const Name& name, json::Value object);
 
   Scheduler& scheduler_;
   Objects& objects_;
@@ -44,6 +47,7 @@ class Collector {
   Registry& registry_;
   std::map<std::string, Name> by_uid_;
   std::map<std::string, std::set<Name>> dependents_;  // by the owner's uid
+  std::set<std::string> gone_;                        // of those, the owners that were there once
   std::map<std::string, std::set<Name>> by_namespace_;
   std::deque<Name> waiting_;
   std::set<Name> queued_;

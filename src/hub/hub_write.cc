@@ -289,21 +289,28 @@ Outcome<Deleting> Hub::parseDeleting(Call& call) const {
                      format("no kind \"{}\" is registered for version \"{}\" here: a DELETE takes "
                             "DeleteOptions",
                             kind, options["apiVersion"].string())};
+  } else {
+    for (std::string_view name : {"propagationPolicy", "orphanDependents", "gracePeriodSeconds"})
+      if (std::string_view value = call.option(name); !value.empty()) options.make(name) = value;
+    if (call.asked.has("orphanDependents"))
+      options.make("orphanDependents") = call.asked.flag("orphanDependents");
+    if (const std::string grace = options["gracePeriodSeconds"].string(); !grace.empty()) {
+      auto seconds = parseInt(grace);
+      if (!seconds) return noNumber(grace);
+      options.make("gracePeriodSeconds") = *seconds;
+    }
   }
   Deleting deleting{.uid = options["preconditions"]["uid"].string(),
                     .resource_version = options["preconditions"]["resourceVersion"].string(),
                     .propagation = options["propagationPolicy"].string()};
-  if (deleting.propagation.empty()) deleting.propagation = call.option("propagationPolicy");
   if (options["orphanDependents"].isBool() && deleting.propagation.empty())
     deleting.propagation = options["orphanDependents"].boolean() ? "Orphan" : "Background";
   if (options["gracePeriodSeconds"].isInteger())
     deleting.grace = options["gracePeriodSeconds"].integer();
-  if (std::string_view grace = call.option("gracePeriodSeconds"); !grace.empty()) {
-    deleting.grace = parseInt(grace);
-    if (!deleting.grace) return noNumber(grace);
-  }
   std::vector<kube::FieldError> errors;
   const json::Array& dry_run = options["dryRun"].array();
+  // Beside a body nothing of the query counts but this: what was meant to change nothing never
+  // does.
   deleting.dry_run = call.asked.has("dryRun") || !dry_run.empty();
   if (call.asked.has("dryRun")) checkDryRun(call.option("dryRun"), errors);
   for (const json::Value& value : dry_run) checkDryRun(value.string(), errors);

@@ -101,6 +101,16 @@ KindRef Kinds::find(std::string_view group, std::string_view version,
   return nullptr;
 }
 
+KindRef Kinds::ofKind(std::string_view group, std::string_view version,
+                      std::string_view kind) const {
+  for (const Group& one : groups_)
+    for (const Version& of : one.versions)
+      if (one.name == group && of.name == version)
+        for (const auto& [plural, found] : of.kinds)
+          if (found->resource.kind == kind) return found;
+  return nullptr;
+}
+
 KindRef Kinds::stored(std::string_view storage) const {
   for (const Group& group : groups_)
     for (const Version& version : group.versions)

@@ -101,6 +101,7 @@ class Kinds {
   // All versions of a resource that a CRD made.
   void remove(const std::string& storage);
   KindRef find(std::string_view group, std::string_view version, std::string_view plural) const;
+  KindRef ofKind(std::string_view group, std::string_view version, std::string_view kind) const;
   // The one in which a resource is stored.
   KindRef stored(std::string_view storage) const;
 

@@ -13,6 +13,8 @@ struct Watches::Watch {
   std::int64_t seen = 0;
   bool columns_named = false;
   bool cut = false;
+  // What is left of the list that it began with: who reads that is not behind.
+  std::size_t allowance = 0;
   Pending timeout = {};
 };
 
@@ -65,8 +67,9 @@ void Watches::open(std::shared_ptr<net::ServerRequest> request, Wanted wanted,
                    const std::vector<State>& initial, std::int64_t revision,
                    bool initial_bookmark) {
   auto watch = add(std::move(request), std::move(wanted), revision);
-  for (const State& state : initial) send(*watch, "ADDED", *state);
+  for (const State& state : initial) put(*watch, "ADDED", *state);
   if (initial_bookmark) bookmark(*watch, true);
+  watch->allowance = watch->request->backlog();
 }
 
 void Watches::resume(std::shared_ptr<net::ServerRequest> request, Wanted wanted,
@@ -101,14 +104,19 @@ void Watches::tell(Watch& watch, const Change& change) {
   if (before) send(watch, "DELETED", *change.gone());
 }
 
-void Watches::send(Watch& watch, std::string_view type, const Stored& state) {
-  if (watch.cut) return;
+void Watches::put(Watch& watch, std::string_view type, const Stored& state) {
   bool table = watch.wanted.form.as == Form::As::Table;
   std::string object =
       renderAs(*watch.wanted.kind, state, watch.wanted.form, watch.wanted.include,
                table && !std::exchange(watch.columns_named, true), scheduler_.clock().now());
   watch.request->write(format("{{\"type\":\"{}\",\"object\":{}}}\n", type, object));
-  if (watch.request->backlog() <= limits_.backlog) return;
+}
+
+void Watches::send(Watch& watch, std::string_view type, const Stored& state) {
+  if (watch.cut) return;
+  watch.allowance = std::min(watch.allowance, watch.request->backlog());
+  put(watch, type, state);
+  if (watch.request->backlog() <= limits_.backlog + watch.allowance) return;
   // It would have to be kept for a client that does not take it.
   Failure failure = expired("too many events wait for this watch to take them: list again");
   watch.request->write(json::write(json::Object{{"type", "ERROR"}, {"object", failure.status()}}) +

@@ -64,6 +64,7 @@ class Watches {
   std::shared_ptr<Watch> add(std::shared_ptr<net::ServerRequest> request, Wanted wanted,
                              std::int64_t revision);
   void tell(Watch& watch, const Change& change);
+  void put(Watch& watch, std::string_view type, const Stored& state);
   void send(Watch& watch, std::string_view type, const Stored& state);
   void bookmark(Watch& watch, bool initial_end);
   void bookmarkAll();

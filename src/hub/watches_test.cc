@@ -47,12 +47,13 @@ struct Fixture {
     for (const KindRef& one : servedBuiltIns())
       if (one->storage == "configmaps") kind = one;
   }
-  std::shared_ptr<SlowClient::Seen> open(Selection selection = {}, bool bookmarks = false) {
+  std::shared_ptr<SlowClient::Seen> open(Selection selection = {}, bool bookmarks = false,
+                                         const std::vector<State>& initial = {}) {
     auto seen = std::make_shared<SlowClient::Seen>();
     watches.open(
         std::make_shared<SlowClient>(seen),
         {.kind = kind, .selection = std::move(selection), .bookmarks = bookmarks, .timeout = 10min},
-        {}, revision, false);
+        initial, revision, false);
     return seen;
   }
   State state(std::string_view name, std::string_view label = "") {
@@ -87,6 +88,20 @@ TEST(Watches, OneThatTakesNothingIsEndedWithWordsAndKeepsNobodyBack) {
   EXPECT_EQ(quick->lines.size(), 50u);
   EXPECT_FALSE(quick->ended);
   EXPECT_EQ(f.watches.count(), 1u);
+}
+
+TEST(Watches, BeginWithAListOfAnyLength) {
+  Fixture f;
+  std::vector<State> many;
+  for (int i = 0; i < 50; ++i) many.push_back(f.state(format("c-{}", i)));
+  auto reader = f.open({}, false, many);
+  EXPECT_EQ(reader->lines.size(), 50u);
+  EXPECT_FALSE(reader->ended) << "who begins to read a long list is not behind";
+  f.tell(nullptr, f.state("one"));
+  EXPECT_FALSE(reader->ended);
+  reader->backlog = 0;  // it has read all
+  for (int i = 0; i < 50; ++i) f.tell(nullptr, f.state(format("d-{}", i)));
+  EXPECT_TRUE(reader->ended) << "now it is";
 }
 
 TEST(Watches, AreToldWhatItLooksLikeFromThere) {

@@ -257,7 +257,7 @@ Pending BadWebhook::send(net::HttpRequest request, net::ResponseHandler handler)
   return scheduler_.after(1ms, [heard, body = std::move(body)] {
     heard->head({200, {{"content-type", "application/json"}}});
     heard->data(body);
-    heard->end({});
+    heard->end(Result<>());
   });
 }
 
