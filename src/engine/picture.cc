@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "kube/selector.h"
 
 namespace cadre::engine {
 namespace {
@@ -132,7 +133,8 @@ Picture::Known& Picture::alone(Known& known, const kube::ObjectKey& key) {
   std::unique_ptr<Known>& one = known.named[key];
   if (!one) {
     one = std::make_unique<Known>(*this, Scope{.resource = known.scope.resource});
-    feed(*one, {.ns = key.ns, .fields = "metadata.name=" + key.name});
+    // Whoever names what no object can be called is told that it is not there.
+    feed(*one, {.ns = key.ns, .fields = kube::FieldSelector({{"metadata.name", key.name}}).text()});
   }
   return *one;
 }

@@ -124,7 +124,18 @@ std::optional<Write> reconcileChild(const Ref& ref, const json::Value& object, c
     return write;
   }
   // One that is going has to be gone first.
-  if (child.keep == Child::Keep::Once || kube::isDeleting(*there)) return std::nullopt;
+  if (kube::isDeleting(*there)) return std::nullopt;
+  if (child.keep == Child::Keep::Once) {
+    // What was made with it comes back with another one.
+    for (const auto& [key, prefix] : child.generate)
+      if (!(*there)["data"].object().contains(key)) {
+        write.op = Write::Op::Delete;
+        write.uid = kube::uid(*there);
+        write.why = format("its key \"{}\" is gone", key);
+        return write;
+      }
+    return std::nullopt;
+  }
   auto why = difference(child, write.object, *there, observed);
   if (!why) return std::nullopt;
   write.op = Write::Op::Apply;

@@ -248,6 +248,27 @@ TEST_F(KaosClusterTest, ARotatedSecretRollsThePodsAndAnAnnotationDoesNot) {
       eventually([&] { return kube::generation(*get(kDeployments, "modelapi-llm")) == 2; }));
 }
 
+TEST_F(KaosClusterTest, ASecretOfAnImpossibleNameIsNotThere) {
+  make(kModelApis, "llm",
+       R"({"mode":"Proxy","proxyConfig":{"models":["a"],"apiKey":{"valueFrom":
+          {"secretKeyRef":{"name":"a=b,c","key":"k"}}}}})");
+  ASSERT_TRUE(becomes(kModelApis, "llm", "Waiting"));
+  EXPECT_THAT(status(kModelApis, "llm")["message"].string(),
+              HasSubstr("Secret \"a=b,c\" not found"));
+}
+
+TEST_F(KaosClusterTest, AnAgentIsNotToldToMakeTheKeyThatItsModelApiMakes) {
+  make(kModelApis, "llm",
+       R"({"mode":"Proxy","proxyConfig":{"models":["a"],"masterKey":{"generate":true},
+          "apiKey":{"valueFrom":{"secretKeyRef":{"name":"nope","key":"k"}}}}})");
+  make(kAgents, "helper", R"({"modelAPI":"llm","model":"a"})");
+  ASSERT_TRUE(becomes(kAgents, "helper", "Waiting"));
+  auto condition = kube::findCondition(*get(kAgents, "helper"), "ConfigReady");
+  ASSERT_TRUE(condition);
+  EXPECT_EQ(condition->reason, "KeyNotMade");
+  EXPECT_THAT(condition->message, HasSubstr("ModelAPI \"llm\" has not made its key"));
+}
+
 TEST_F(KaosClusterTest, ToolsAreListedAndALostFinalizerOfTheOriginalGoes) {
   make(kMcpServers, "echo", R"({"mcp":"mcp-echo"})");
   patch(kMcpServers, "echo", R"({"metadata":{"finalizers":["kaos.tools/mcpserver-finalizer"]}})");
@@ -277,6 +298,12 @@ TEST_F(KaosClusterTest, AMasterKeyIsMadeOnceAndStays) {
   EXPECT_NE((*get(kSecrets, "modelapi-llm-key"))["data"]["master-key"].string(), key);
   ASSERT_TRUE(becomes(kModelApis, "llm", "Ready"));
   EXPECT_EQ(kube::generation(*get(kDeployments, "modelapi-llm")), 3);
+  // So does who empties it.
+  patch(kSecrets, "modelapi-llm-key", R"({"data":null})");
+  EXPECT_TRUE(eventually([&] {
+    auto secret = get(kSecrets, "modelapi-llm-key");
+    return secret && (*secret)["data"]["master-key"].string().size() > 60;
+  }));
 }
 
 TEST_F(KaosClusterTest, QuietWhenConverged) {

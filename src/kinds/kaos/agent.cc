@@ -97,7 +97,10 @@ class AgentPlan {
       refusePod(plan_, pod.error());
       waits = true;
     } else {
-      Inputs inputs = inputsOf(world_, ns_, *pod);
+      Made key;
+      if (master_key_["generate"].boolean())
+        key = {masterKeySecret(model_api_), format("ModelAPI \"{}\"", spec_.model_api)};
+      Inputs inputs = inputsOf(world_, ns_, *pod, key);
       if (!inputs.missing.empty()) {
         plan_.condition("ConfigReady", false, inputs.missing[0].reason, inputs.missing[0].message);
         waits = true;

@@ -63,7 +63,8 @@ class ModelApiPlan {
       refusePod(plan_, pod.error());
       return held();
     }
-    Inputs inputs = inputsOf(world_, ns_, *pod, generatesKey() ? masterKeySecret(subject_) : "");
+    Inputs inputs = inputsOf(
+        world_, ns_, *pod, {.secret = generatesKey() ? masterKeySecret(subject_) : std::string()});
     if (!hosted_) lookAtConfig(inputs);
     if (!inputs.missing.empty()) {
       plan_.condition("ConfigReady", false, inputs.missing[0].reason, inputs.missing[0].message);

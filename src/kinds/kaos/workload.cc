@@ -262,7 +262,7 @@ bool Inputs::look(engine::World& world, const std::string& ns, bool secret, cons
 }
 
 Inputs inputsOf(engine::World& world, const std::string& ns, const json::Value& pod_spec,
-                std::string_view own) {
+                const Made& made) {
   Inputs inputs;
   for (std::string_view list : {"initContainers", "containers"})
     for (const json::Value& container : pod_spec[list].array()) {
@@ -271,9 +271,15 @@ Inputs inputsOf(engine::World& world, const std::string& ns, const json::Value& 
           const json::Value& ref =
               variable["valueFrom"][secret ? "secretKeyRef" : "configMapKeyRef"];
           if (ref.isNull()) continue;
-          bool ours = secret && !own.empty() && ref["name"].string() == own;
-          inputs.look(world, ns, secret, ref["name"].string(), ref["key"].string(),
-                      ours || ref["optional"].boolean());
+          bool is_made = secret && !made.secret.empty() && ref["name"].string() == made.secret;
+          bool there = inputs.look(world, ns, secret, ref["name"].string(), ref["key"].string(),
+                                   is_made || ref["optional"].boolean());
+          if (is_made && !there && !made.by.empty())
+            inputs.missing.push_back(
+                {"KeyNotMade",
+                 format("{} has not made its key in Secret \"{}\" yet; its conditions "
+                        "say why",
+                        made.by, made.secret)});
         }
       for (const json::Value& source : container["envFrom"].array())
         for (bool secret : {true, false}) {

@@ -72,9 +72,14 @@ struct Inputs {
   bool look(engine::World& world, const std::string& ns, bool secret, const std::string& name,
             const std::string& key, bool optional);
 };
-// `own`: a Secret that we make ourselves, and do not wait for.
+// A Secret that the user need not make: one of our own, which we do not wait for, or one that
+// another object makes.
+struct Made {
+  std::string secret = {};
+  std::string by = {};  // "ModelAPI \"llm\""; empty: by us
+};
 Inputs inputsOf(engine::World& world, const std::string& ns, const json::Value& pod_spec,
-                std::string_view own = {});
+                const Made& made = {});
 
 json::Value deployment(const Subject& subject, json::Value pod_spec,
                        const std::vector<std::string>& texts, std::optional<int> replicas);
