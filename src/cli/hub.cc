@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include <malloc.h>
+
 #include "base/format.h"
 #include "base/strings.h"
 #include "cli/commands.h"
@@ -152,6 +154,9 @@ class Compaction {
 
 Result<int> runHub(const HubFlags& flags, const Surroundings& surroundings) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is like a disk that is full
+  // What a long list took goes back to the system at once: malloc would keep it from the second on.
+  mallopt(M_MMAP_THRESHOLD, 256 << 10);
+  mallopt(M_TRIM_THRESHOLD, 1 << 20);
   fs::path data = flags.data;
   std::error_code code;
   fs::create_directories(data, code);

@@ -21,11 +21,11 @@ std::size_t sizeOf(const Change& change) {
          (change.after ? change.after->text.size() : 0);
 }
 
-State stateOf(kube::ObjectKey key, std::int64_t revision, std::string text,
+State stateOf(kube::ObjectKey key, std::int64_t revision, std::string_view text,
               const json::Value& object) {
   Stored stored{.key = std::move(key),
                 .revision = revision,
-                .text = std::move(text),
+                .text = std::string(text),  // no larger than it must be
                 .labels = kube::labels(object),
                 .uid = std::string(kube::uid(object)),
                 .owners = {},
@@ -64,8 +64,7 @@ Result<Name> parseKey(std::string_view key) {
 Result<State> parseState(const Name& name, std::string_view text) {
   auto object = json::parse(text);
   if (!object) return damaged(name.key.text(), object.error().text());
-  return stateOf(name.key, parseInt(kube::resourceVersion(*object)).value_or(0), std::string(text),
-                 *object);
+  return stateOf(name.key, parseInt(kube::resourceVersion(*object)).value_or(0), text, *object);
 }
 
 Error gone(std::int64_t revision, std::int64_t forgotten) {
@@ -225,7 +224,10 @@ Result<> Objects::recall(std::int64_t revision, std::string_view key,
     CADRE_LET(change.before, parseState(name, *before));
   }
   if (after) {
-    CADRE_LET(change.after, parseState(name, *after));
+    change.after = find(name.resource, name.key);  // most often it is still as it became then
+    if (!change.after || change.after->revision != revision) {
+      CADRE_LET(change.after, parseState(name, *after));
+    }
   }
   remember(std::move(change));
   return {};

@@ -67,7 +67,7 @@ void Watches::open(std::shared_ptr<net::ServerRequest> request, Wanted wanted,
                    const std::vector<State>& initial, std::int64_t revision,
                    bool initial_bookmark) {
   auto watch = add(std::move(request), std::move(wanted), revision);
-  for (const State& state : initial) put(*watch, "ADDED", *state);
+  for (const State& state : initial) put(*watch, "ADDED", state);
   if (initial_bookmark) bookmark(*watch, true);
   watch->allowance = watch->request->backlog();
 }
@@ -75,7 +75,10 @@ void Watches::open(std::shared_ptr<net::ServerRequest> request, Wanted wanted,
 void Watches::resume(std::shared_ptr<net::ServerRequest> request, Wanted wanted,
                      const std::vector<Change>& changes, std::int64_t revision) {
   auto watch = add(std::move(request), std::move(wanted), revision);
-  for (const Change& change : changes) tell(*watch, change);
+  for (const Change& change : changes) {
+    State gone;
+    tell(*watch, change, gone);
+  }
 }
 
 void Watches::refuse(net::ServerRequest& request, const Failure& failure) {
@@ -85,34 +88,43 @@ void Watches::refuse(net::ServerRequest& request, const Failure& failure) {
 }
 
 void Watches::told(const Change& change) {
+  State gone;  // made when the first is told
   revision_ = std::max(revision_, change.revision);
   for (auto next = watches_.begin(); next != watches_.end();) {
     std::shared_ptr<Watch> watch = *next++;
     if (change.revision <= watch->seen) continue;
     watch->seen = change.revision;
-    if (watch->wanted.kind->storage == change.resource) tell(*watch, change);
+    if (watch->wanted.kind->storage == change.resource) tell(*watch, change, gone);
     if (watch->cut) drop(watch);
   }
 }
 
 // Who selects is told of coming and going as it looks from there.
-void Watches::tell(Watch& watch, const Change& change) {
+void Watches::tell(Watch& watch, const Change& change, State& gone) {
   const Selection& selection = watch.wanted.selection;
   bool before = change.before && selection.matches(*change.before);
   bool after = change.after && selection.matches(*change.after);
-  if (after) return send(watch, before ? "MODIFIED" : "ADDED", *change.after);
-  if (before) send(watch, "DELETED", *change.gone());
+  if (after) return send(watch, before ? "MODIFIED" : "ADDED", change.after);
+  if (!before) return;
+  if (!gone) gone = change.gone();
+  send(watch, "DELETED", gone);
 }
 
-void Watches::put(Watch& watch, std::string_view type, const Stored& state) {
-  bool table = watch.wanted.form.as == Form::As::Table;
-  std::string object =
-      renderAs(*watch.wanted.kind, state, watch.wanted.form, watch.wanted.include,
-               table && !std::exchange(watch.columns_named, true), scheduler_.clock().now());
-  watch.request->write(format("{{\"type\":\"{}\",\"object\":{}}}\n", type, object));
+void Watches::put(Watch& watch, std::string_view type, const State& state) {
+  const Wanted& wanted = watch.wanted;
+  bool whole = wanted.form.as == Form::As::Object, table = wanted.form.as == Form::As::Table;
+  // Many are told the same: what was written last is often what is written next.
+  if (!whole || last_.state != state || last_.kind != wanted.kind || last_.type != type) {
+    std::string object =
+        renderAs(*wanted.kind, *state, wanted.form, wanted.include,
+                 table && !std::exchange(watch.columns_named, true), scheduler_.clock().now());
+    last_ = {whole ? state : nullptr, wanted.kind, std::string(type),
+             format("{{\"type\":\"{}\",\"object\":{}}}\n", type, object)};
+  }
+  watch.request->write(last_.line);
 }
 
-void Watches::send(Watch& watch, std::string_view type, const Stored& state) {
+void Watches::send(Watch& watch, std::string_view type, const State& state) {
   if (watch.cut) return;
   watch.allowance = std::min(watch.allowance, watch.request->backlog());
   put(watch, type, state);

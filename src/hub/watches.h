@@ -63,9 +63,15 @@ class Watches {
 
   std::shared_ptr<Watch> add(std::shared_ptr<net::ServerRequest> request, Wanted wanted,
                              std::int64_t revision);
-  void tell(Watch& watch, const Change& change);
-  void put(Watch& watch, std::string_view type, const Stored& state);
-  void send(Watch& watch, std::string_view type, const Stored& state);
+  void tell(Watch& watch, const Change& change, State& gone);
+  // The line that was written last.
+  struct Line {
+    State state = {};
+    KindRef kind = {};
+    std::string type = {}, line = {};
+  };
+  void put(Watch& watch, std::string_view type, const State& state);
+  void send(Watch& watch, std::string_view type, const State& state);
   void bookmark(Watch& watch, bool initial_end);
   void bookmarkAll();
   void drop(const std::shared_ptr<Watch>& watch);
@@ -74,6 +80,7 @@ class Watches {
   const Limits limits_;
   std::int64_t revision_ = 0;  // the newest that was told
   std::list<std::shared_ptr<Watch>> watches_;
+  Line last_;
   Pending bookmarks_;
 };
 
