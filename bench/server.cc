@@ -38,6 +38,7 @@ void fanOut(Server server, const std::string& ns, std::size_t watches, std::size
             std::size_t in_flight) {
   std::size_t told = 0, opened = 0;
   std::vector<Pending> open;
+  open.reserve(watches);
   for (std::size_t i = 0; i < watches; ++i)
     open.push_back(server.send(
         {.target = configMaps().path(ns) +

@@ -12,7 +12,6 @@ namespace cadre::hub {
 namespace {
 
 using json::Value;
-using kube::Field;
 using kube::Form;
 using kube::Type;
 

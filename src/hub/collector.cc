@@ -237,6 +237,7 @@ void Collector::tellRemains(const Name& name, json::Value object, const std::set
   if (resources.empty()) return;
   auto listed = [](const std::map<std::string, int>& counts, std::string_view verb) {
     std::vector<std::string> parts;
+    parts.reserve(counts.size());
     for (const auto& [what, count] : counts)
       parts.push_back(format("{} {} {} resource instances", what, verb, count));
     return join(parts, ", ");

@@ -16,7 +16,7 @@ namespace cadre::kaos {
 
 // What CEL cannot say about the kinds: checked by `cadre validate`, the webhook and the operator.
 
-inline constexpr std::int64_t kMaxInstructions = 512 * 1024;  // bytes
+inline constexpr std::int64_t kMaxInstructions = 512 << 10;  // bytes
 
 void checkInstructions(const json::Value& self, kube::Report& report);
 void checkEnvVar(const json::Value& self, kube::Report& report);
