@@ -34,11 +34,10 @@ class Server:
 
 
 @contextlib.contextmanager
-def hub(cadre, *flags, data=None):
-    """`cadre hub` on a new folder, or on one that has been used before."""
-    folder = data or tempfile.mkdtemp(prefix="cadre-bench-")
+def hub(cadre, *flags):
+    """`cadre hub` on a new folder."""
+    folder = tempfile.mkdtemp(prefix="cadre-bench-")
     kubeconfig = pathlib.Path(folder, "kubeconfig")
-    kubeconfig.unlink(missing_ok=True)
     begin = time.monotonic()
     process = subprocess.Popen([cadre, "hub", "--data", folder, *flags], stdout=subprocess.DEVNULL)
     try:
@@ -51,8 +50,7 @@ def hub(cadre, *flags, data=None):
     finally:
         process.terminate()
         process.wait(60)
-        if not data:
-            shutil.rmtree(folder)
+        shutil.rmtree(folder)
 
 
 def answers_ready(kubeconfig):

@@ -3,21 +3,17 @@
 // JSON whose managedFields can be read, or a failure with a sentence.
 
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
 
 #include "json/parse.h"
 #include "json/write.h"
 #include "kube/apply.h"
 #include "kube/typed.h"
+#include "require.h"
 
 using namespace cadre;
 
 namespace {
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 void checkFields(const json::Value& value) {
   auto set = kube::FieldSet::parse(value);

@@ -3,27 +3,19 @@
 // that says so, and the hub still serves everybody else afterwards.
 
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <source_location>
 #include <string>
 #include <string_view>
 
 #include "base/strings.h"
 #include "hub/transport.h"
 #include "json/parse.h"
+#include "require.h"
 
 using namespace cadre;
 
 namespace {
 
 constexpr std::size_t kMaxRequests = 12;
-
-void require(bool holds, std::source_location here = std::source_location::current()) {
-  if (holds) return;
-  std::fprintf(stderr, "line %u does not hold\n", here.line());
-  std::abort();
-}
 
 struct House {
   FakeScheduler scheduler;

@@ -3,7 +3,6 @@
 // promise.
 
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,14 +11,11 @@
 #include "json/parse.h"
 #include "json/patch.h"
 #include "json/write.h"
+#include "require.h"
 
 using namespace cadre::json;
 
 namespace {
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 // Documents that a stream gives when it comes in pieces of a size.
 std::vector<Value> inPieces(std::string_view text, std::size_t size, bool* good) {

@@ -2,7 +2,6 @@
 // The same bytes as claims of a signed token, to get behind the signature.
 
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
@@ -10,14 +9,11 @@
 #include "hub/tokens.h"
 #include "json/parse.h"
 #include "json/write.h"
+#include "require.h"
 
 using namespace cadre;
 
 namespace {
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 struct House {
   FakeClock clock;

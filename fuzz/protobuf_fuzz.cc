@@ -2,7 +2,6 @@
 // sentence, in one piece or in many alike, and what they take is JSON.
 
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,16 +10,13 @@
 #include "json/write.h"
 #include "kube/protobuf.h"
 #include "kube/types.h"
+#include "require.h"
 
 using namespace cadre;
 
 namespace {
 
 const json::ParseOptions kOptions{.limits = {.bytes = 1u << 20, .depth = 40, .values = 10000}};
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 void requireJson(const json::Value& value) {
   auto again = json::parse(json::write(value));

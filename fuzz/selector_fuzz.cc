@@ -2,20 +2,12 @@
 // same when it is written and read again.
 
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
 
 #include "kube/selector.h"
+#include "require.h"
 
 using namespace cadre;
-
-namespace {
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
-
-}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string_view text(reinterpret_cast<const char*>(data), size);

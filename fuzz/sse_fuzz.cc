@@ -2,21 +2,17 @@
 // written and read back as the same event. Data that is JSON-RPC is read and written too.
 
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "require.h"
 #include "wire/json_rpc.h"
 #include "wire/sse.h"
 
 using namespace cadre::wire;
 
 namespace {
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 struct Outcome {
   std::vector<SseEvent> events;

@@ -2,23 +2,15 @@
 // merge patch gives is JSON, or a failure with a sentence.
 
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
 
 #include "json/parse.h"
 #include "json/write.h"
 #include "kube/covers.h"
 #include "kube/strategic_merge.h"
+#include "require.h"
 
 using namespace cadre;
-
-namespace {
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
-
-}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;

@@ -2,22 +2,14 @@
 // read back as the same value.
 
 #include <cstdint>
-#include <cstdlib>
 #include <string_view>
 
 #include "json/parse.h"
 #include "json/write.h"
 #include "json/yaml.h"
+#include "require.h"
 
 using namespace cadre::json;
-
-namespace {
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
-
-}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string_view text(reinterpret_cast<const char*>(data), size);

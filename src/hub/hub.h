@@ -74,6 +74,7 @@ class Hub {
   void serveMetrics(const CallRef& call);
   void get(const CallRef& call);
   void show(const CallRef& call, int code, const Stored& state);
+  void show(const CallRef& call, int code, json::Value object);
   void list(const CallRef& call);
   void watch(const CallRef& call);
   void create(const CallRef& call);

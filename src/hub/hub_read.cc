@@ -126,6 +126,16 @@ void Hub::show(const CallRef& call, int code, const Stored& state) {
          renderAs(kind, state, call->form, call->include(), true, scheduler_.clock().now()));
 }
 
+// What is not stored, or no more.
+void Hub::show(const CallRef& call, int code, json::Value object) {
+  const Kind& kind = *call->kind;
+  if (call->asked.subresource == "scale")
+    return answer(call, code, registry_.scaleOf(kind, object));
+  answer(call, code,
+         shownAs(kind, std::move(object), call->form, call->include(), true,
+                 scheduler_.clock().now()));
+}
+
 std::optional<Failure> Hub::parseSelection(Call& call, Selection& selection) const {
   for (std::string_view name : {"limit", "timeoutSeconds"})
     if (auto text = call.option(name); !text.empty() && !parseInt(text)) return noNumber(text);

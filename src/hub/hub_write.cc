@@ -266,12 +266,7 @@ void Hub::finish(const CallRef& call, Outcome<Written> written) {
   if (!written) return refuse(call, written.failure());
   int code = written->created ? 201 : 200;
   if (written->state) return show(call, code, *written->state);
-  json::Value& object = written->object;
-  if (call->asked.subresource == "scale")
-    return answer(call, code, registry_.scaleOf(*call->kind, object));
-  answer(call, code,
-         shownAs(*call->kind, std::move(object), call->form, call->include(), true,
-                 scheduler_.clock().now()));
+  show(call, code, std::move(written->object));
 }
 
 Outcome<Deleting> Hub::parseDeleting(Call& call) const {
@@ -290,11 +285,10 @@ Outcome<Deleting> Hub::parseDeleting(Call& call) const {
                             "DeleteOptions",
                             kind, options["apiVersion"].string())};
   } else {
-    for (std::string_view name : {"propagationPolicy", "orphanDependents", "gracePeriodSeconds"})
-      if (std::string_view value = call.option(name); !value.empty()) options.make(name) = value;
+    options.make("propagationPolicy") = call.option("propagationPolicy");
     if (call.asked.has("orphanDependents"))
       options.make("orphanDependents") = call.asked.flag("orphanDependents");
-    if (const std::string grace = options["gracePeriodSeconds"].string(); !grace.empty()) {
+    if (std::string_view grace = call.option("gracePeriodSeconds"); !grace.empty()) {
       auto seconds = parseInt(grace);
       if (!seconds) return noNumber(grace);
       options.make("gracePeriodSeconds") = *seconds;
@@ -363,10 +357,7 @@ void Hub::removeAdmitted(const CallRef& call, const Deleting& deleting, const St
   if (!written) return refuse(call, written.failure());
   if (written->state) return show(call, 200, *written->state);
   if (written->object.isNull() && call->kind->shows_deleted) return show(call, 200, there);
-  if (!written->object.isNull())
-    return answer(call, 200,
-                  shownAs(*call->kind, std::move(written->object), call->form, call->include(),
-                          true, scheduler_.clock().now()));
+  if (!written->object.isNull()) return show(call, 200, std::move(written->object));
   const kube::Resource& resource = call->kind->resource;
   json::Object details{{"name", call->asked.name}, {"kind", resource.plural}, {"uid", there.uid}};
   if (!resource.group.empty()) details.set("group", resource.group);

@@ -24,7 +24,7 @@ struct Selection {
 };
 
 // The watches that are open, and what they are told. One that does not take what it is told is
-// ended, and nothing is kept for it.
+// ended, and nothing is kept for it; the list that it begins with may wait to be read.
 class Watches {
  public:
   struct Limits {
