@@ -31,13 +31,21 @@ Result<> ask(net::Loop& loop, kube::Client& client, const json::Value& input, Qu
   CADRE_LET(question.http, reach(loop, client, input, url));
   question.client = std::make_unique<wire::McpClient>(loop, *question.http,
                                                       wire::McpOptions{.url = std::move(url)});
-  question.pending =
-      question.client->listTools([done = std::move(done), through = !client.config().in_cluster](
-                                     Result<wire::McpToolList> listed) {
+  question.pending = question.client->listTools(
+      [done = std::move(done), through = !client.config().in_cluster,
+       service = input["service"].string()](Result<wire::McpToolList> listed) {
         if (!listed) {
           Error error = listed.error();
-          // It is the API server that refuses, before it passes anything on.
-          if (through && (error.code == Code::Forbidden || error.code == Code::Unauthenticated))
+          // It is the API server that answers, and passes nothing on. What it knows of Services and
+          // their pods comes a moment later than what we know: the two are one.
+          std::string text = error.text();
+          bool finds_none = text.find("no endpoints available for") != std::string::npos ||
+                            text.find(R"("kind":"services")") != std::string::npos;
+          if (through && finds_none)
+            error = {.code = Code::Unavailable,
+                     .message = format("the API server finds no pod of Service \"{}\"", service)};
+          if (through &&
+              (finds_none || error.code == Code::Forbidden || error.code == Code::Unauthenticated))
             error.reason = wire::kMcpUnreachable;
           error.message = format("{}: {}", error.reason, error.message);
           return done(std::move(error));

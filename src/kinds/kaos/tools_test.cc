@@ -33,10 +33,13 @@ struct Asked {
   net::Loop loop;
   std::vector<std::string> targets;
   bool refuses = false;
+  std::string says;  // with 404: what an API server says of a Service
   std::unique_ptr<net::HttpServer> server =
       *net::HttpServer::listen(loop, {}, [this](std::shared_ptr<net::ServerRequest> request) {
         targets.push_back(request->target);
         if (refuses) return request->respond(403, {}, "no");
+        if (!says.empty())
+          return request->respond(404, {{"Content-Type", "application/json"}}, says);
         speak(*request);
       });
   std::string url() const { return format("http://127.0.0.1:{}", server->port()); }
@@ -79,6 +82,21 @@ TEST(Tools, WhoMayNotPassTheApiServerDoesNotReachThem) {
     auto names = a.ask(in_cluster, a.url());
     ASSERT_FALSE(names);
     EXPECT_THAT(names.error().text(), HasSubstr(in_cluster ? "ProtocolError: " : "Unreachable: "));
+  }
+}
+
+TEST(Tools, AServiceThatTheApiServerDoesNotKnowYetIsToldAsOneWithoutPods) {
+  for (const char* says :
+       {R"({"kind":"Status","status":"Failure","message":"services \"mcpserver-x\" not found",
+            "details":{"name":"mcpserver-x","kind":"services"},"code":404})",
+        R"({"kind":"Status","status":"Failure","code":503,
+            "message":"no endpoints available for service \"http:mcpserver-x:8000\""})"}) {
+    Asked a;
+    a.says = says;
+    auto names = a.ask(false, a.url());
+    ASSERT_FALSE(names);
+    EXPECT_EQ(names.error().text(),
+              "Unreachable: the API server finds no pod of Service \"mcpserver-x\"");
   }
 }
 
