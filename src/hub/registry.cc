@@ -455,8 +455,7 @@ Outcome<Written> Registry::finish(Draft draft) {
   if (State there = objects_.find(kind.storage, draft.key); there != draft.before) {
     if (!draft.before) {
       Failure failure = alreadyExists(kind.resource, draft.key.name);
-      if (there->deleting)
-        failure.message = "object is being deleted: " + failure.message;
+      if (there->deleting) failure.message = "object is being deleted: " + failure.message;
       return failure;
     }
     return conflict(kind.resource, draft.key.name,

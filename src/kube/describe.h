@@ -312,6 +312,7 @@ struct Codec<std::map<std::string, T>> {
   }
   static json::Value write(const std::map<std::string, T>& map) {
     std::vector<json::Object::Member> members;
+    members.reserve(map.size());
     for (const auto& [key, element] : map) members.emplace_back(key, Codec<T>::write(element));
     return json::Object(std::move(members));
   }
