@@ -6,7 +6,9 @@
 
 #include "base/format.h"
 #include "base/strings.h"
+#include "hub/builtin_defaults.h"
 #include "hub/builtin_rules.h"
+#include "hub/builtin_types.h"
 #include "hub/definition.h"
 #include "json/write.h"
 
@@ -192,6 +194,29 @@ std::vector<kube::FieldError> validateBuiltIn(const BuiltIn& kind, const Value& 
   findings.clear();
   check(At(object, "", findings));
   return findings;
+}
+
+std::vector<kube::FieldError> validatePods(Value pod_spec) {
+  static const BuiltIn& kKind = *findBuiltIn("apps", "v1", "Deployment");
+  const Value labels = json::Object{{"app", "x"}};
+  Value object = json::Object{
+      {"apiVersion", "apps/v1"},
+      {"kind", "Deployment"},
+      {"metadata", json::Object{{"name", "x"}, {"namespace", "x"}}},
+      {"spec",
+       json::Object{{"selector", json::Object{{"matchLabels", labels}}},
+                    {"template", json::Object{{"metadata", json::Object{{"labels", labels}}},
+                                              {"spec", std::move(pod_spec)}}}}}};
+  if (auto readable = decodable(kKind, object); !readable)
+    return {{.path = "", .fault = kube::Fault::Invalid, .message = readable.error().message}};
+  object = typed(kKind, std::move(object));
+  setDefaults(kKind, object);
+  std::vector<kube::FieldError> errors = validateBuiltIn(kKind, typed(kKind, std::move(object)));
+  for (kube::FieldError& error : errors) {
+    constexpr std::string_view kAbove = "spec.template.spec.";
+    if (error.path.starts_with(kAbove)) error.path.erase(0, kAbove.size());
+  }
+  return errors;
 }
 
 }  // namespace cadre::hub

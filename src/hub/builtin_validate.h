@@ -17,4 +17,8 @@ namespace cadre::hub {
 std::vector<kube::FieldError> validateBuiltIn(const BuiltIn& kind, const json::Value& object,
                                               const json::Value* old = nullptr);
 
+// What an API server would say of a Deployment with such pods, told from their spec on:
+// "containers[0].image". The spec need not have its defaults; what is unknown in it is passed over.
+std::vector<kube::FieldError> validatePods(json::Value pod_spec);
+
 }  // namespace cadre::hub

@@ -775,6 +775,10 @@ void Report::forbidden(std::string_view field, std::string_view why) {
   errors_.push_back(
       {.path = pathOf(field), .fault = Fault::Forbidden, .message = format("Forbidden: {}", why)});
 }
+void Report::add(std::string_view field, FieldError error) {
+  error.path = pathOf(field);
+  errors_.push_back(std::move(error));
+}
 void Report::warn(std::string_view field, std::string_view what) {
   std::string path = pathOf(field);
   warnings_.push_back(path.empty() ? std::string(what) : format("{}: {}", path, what));

@@ -34,6 +34,8 @@ class Report {
   void invalid(std::string_view field, std::string_view why);
   void required(std::string_view field, std::string_view why);
   void forbidden(std::string_view field, std::string_view why);
+  // What another check says of that field.
+  void add(std::string_view field, FieldError error);
   // Accepted all the same.
   void warn(std::string_view field, std::string_view what);
 

@@ -4,7 +4,9 @@
 
 #include "base/format.h"
 #include "base/strings.h"
+#include "hub/builtin_validate.h"
 #include "json/yaml.h"
+#include "kinds/kaos/workload.h"
 #include "kube/quantity.h"
 #include "kube/types.h"
 #include "kube/validate.h"
@@ -16,6 +18,7 @@ namespace {
 class Shape {
  public:
   explicit Shape(kube::Report& report) : report_(report) {}
+  bool fits() const { return fits_; }  // so far
 
   void check(kube::Type type, const json::Value& value, const std::string& path) {
     if (value.isNull()) return;  // typed clients write null for nothing
@@ -40,7 +43,7 @@ class Shape {
         return;
       case kube::Form::Quantity:
         if (auto amount = kube::Quantity::fromJson(value); !amount)
-          report_.invalid(path, amount.error().message);
+          invalid(path, amount.error().message);
         return;
       case kube::Form::IntOrString:
         if (!value.isInteger() && !value.isString()) wrong(path, "a number or a text", value);
@@ -63,7 +66,7 @@ class Shape {
         check(field->type(), member, at);
         checkKeys(*field, member, at);
       } else {
-        report_.invalid(at, "no such field in a PodSpec");
+        invalid(at, "no such field in a PodSpec");
       }
     }
   }
@@ -74,12 +77,15 @@ class Shape {
     for (std::size_t i = 0; i < list.array().size(); ++i) {
       const json::Value& element = list.at(i);
       if (!element.isObject()) continue;
-      if (element[key].isNull() || (element[key].isString() && element[key].string().empty()))
+      if (element[key].isNull() || (element[key].isString() && element[key].string().empty())) {
+        fits_ = false;
         report_.required(format("{}[{}].{}", path, i, key), "the list is merged by it");
+      }
     }
   }
   bool isDirective(std::string_view name, const std::string& path) {
     if (!name.starts_with("$")) return false;
+    fits_ = false;
     report_.forbidden(path, "directives of a strategic merge are not taken");
     return true;
   }
@@ -87,32 +93,107 @@ class Shape {
     return path.empty() ? std::string(name) : format("{}.{}", path, name);
   }
   void wrong(const std::string& path, std::string_view wanted, const json::Value& value) {
-    report_.invalid(path, format("must be {}, not {}", wanted, value.typeName()));
+    invalid(path, format("must be {}, not {}", wanted, value.typeName()));
+  }
+  void invalid(const std::string& path, std::string_view why) {
+    fits_ = false;
+    report_.invalid(path, why);
   }
 
   kube::Report& report_;
+  bool fits_ = true;
 };
 
-// Nobody may ask for more than is allowed. `path` is where the resources stand.
-void checkRequests(const json::Value& resources, const std::string& path, kube::Report& report) {
-  for (const auto& [name, request] : resources["requests"].object()) {
-    auto wanted = kube::Quantity::fromJson(request);
-    auto limit = kube::Quantity::fromJson(resources["limits"][name]);
-    if (wanted && limit && *wanted > *limit)
-      report.invalid(format("{}requests.{}", path, name),
-                     format("must be at most the limit, {}", limit->text()));
+kube::Type podSpecType() { return kube::Type::of("", "v1", "Pod").field("spec")->type(); }
+kube::Type containerType() { return podSpecType().field("containers")->type().element(); }
+
+// Where in what was merged into the whole a field of the whole stands: elements of lists that are
+// merged are found by their keys. Ends with what is not in it.
+std::string placeIn(const json::Value& part, const json::Value& whole, std::string_view path) {
+  const json::Value *mine = &part, *at = &whole;
+  kube::Type type = podSpecType();
+  std::string_view merge_key;
+  std::string place;
+  while (!path.empty()) {
+    if (path.front() == '.') path.remove_prefix(1);
+    if (path.front() == '[') {
+      auto index = parseInt(cut(path.substr(1), "]").first);
+      if (!index || !at->isArray()) return place + std::string(path);  // a key of a map
+      at = &at->at(static_cast<std::size_t>(*index));
+      const json::Array& list = mine->array();
+      auto found = std::find_if(list.begin(), list.end(), [&](const json::Value& element) {
+        return merge_key.empty() || element[merge_key] == (*at)[merge_key];
+      });
+      if (merge_key.empty()) found += std::min<std::ptrdiff_t>(*index, list.end() - found);
+      if (found == list.end()) return place;
+      mine = &*found;
+      place += format("[{}]", found - list.begin());
+      type = type.element();
+      path = cut(path, "]").second;
+    } else {
+      std::string_view name = path.substr(0, path.find_first_of(".["));
+      place += format("{}{}", place.empty() ? "" : ".", name);
+      path.remove_prefix(name.size());
+      auto field = type.field(name);
+      merge_key = field && field->patchMerges() ? field->patchMergeKey() : "";
+      type = field ? field->type() : kube::Type();
+      at = &(*at)[name];
+      mine = &(*mine)[name];
+    }
+  }
+  return place;
+}
+
+// A pod as it is generated for the kind, as far as a podSpec can meet it.
+PodParts standIn(std::string_view kind) {
+  struct Named {
+    std::string_view kind, container, probe;
+    std::vector<std::string_view> init_containers, config_maps, folders;
+  };
+  static const Named kNamed[] = {
+      {"Agent", "agent", "httpGet", {}, {"agent-config"}, {}},
+      {"ModelAPI", "model-api", "httpGet", {"pull-model"}, {"litellm-config"}, {"ollama-data"}},
+      {"MCPServer",
+       "mcp-server",
+       "tcpSocket",
+       {"install-bridge", "install"},
+       {"tools"},
+       {"bridge", "package"}}};
+  const Named& named = *std::find_if(std::begin(kNamed), std::end(kNamed),
+                                     [&](const Named& one) { return one.kind == kind; });
+  auto container = [](std::string_view name) {
+    return json::Object{{"name", name}, {"image", "x"}};
+  };
+  PodParts parts;
+  parts.container = container(named.container);
+  parts.container.make("ports") =
+      json::Array{json::Object{{"name", "http"}, {"containerPort", 8000}}};
+  for (std::string_view probe : {"startupProbe", "readinessProbe", "livenessProbe"})
+    parts.container.make(probe).make(named.probe) = json::Object{{"port", 8000}};
+  for (std::string_view name : named.init_containers)
+    parts.init_containers.push_back(container(name));
+  for (std::string_view name : named.config_maps)
+    parts.volumes.push_back(
+        json::Object{{"name", name}, {"configMap", json::Object{{"name", "x"}}}});
+  for (std::string_view name : named.folders)
+    parts.volumes.push_back(json::Object{{"name", name}, {"emptyDir", json::Object{}}});
+  return parts;
+}
+
+// Of a part of a container alone, as an API server would say it.
+void checkContainer(std::string_view part, const json::Value& value, kube::Report& report) {
+  json::Value container = json::Object{{"name", "x"}, {"image", "x"}};
+  bool listed = part == "env";
+  container.make(part) = listed ? json::Value(json::Array{value}) : value;
+  std::string above = format("containers[0].{}{}", part, listed ? "[0]" : "");
+  for (kube::FieldError& error :
+       hub::validatePods(json::Object{{"containers", json::Array{container}}})) {
+    std::string_view path = error.path;
+    if (path.starts_with(above)) path.remove_prefix(above.size());
+    if (path.starts_with(".")) path.remove_prefix(1);
+    report.add(std::string(path), std::move(error));
   }
 }
-
-// Containers of ours, which may be named without an image.
-bool isGenerated(std::string_view container) {
-  for (std::string_view name :
-       {"agent", "model-api", "mcp-server", "pull-model", "install-bridge", "install"})
-    if (container == name) return true;
-  return false;
-}
-
-kube::Type podSpecType() { return kube::Type::of("", "v1", "Pod").field("spec")->type(); }
 
 }  // namespace
 
@@ -123,47 +204,31 @@ void checkInstructions(const json::Value& self, kube::Report& report) {
 }
 
 void checkEnvVar(const json::Value& self, kube::Report& report) {
-  const std::string& name = self["name"].string();
-  if (!std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 127 && c != '='; }))
-    report.invalid("name", "the name of a variable has printable characters other than '='");
-  const json::Value& from = self["valueFrom"];
-  if (from.isNull()) return;
-  if (self["value"].isString() && !self["value"].string().empty())
-    report.invalid("valueFrom", "may not be set when value is set");
-  int sources = 0;
-  for (const auto& [kind, source] : from.object()) sources += !source.isNull();
-  if (sources != 1) report.invalid("valueFrom", "exactly one source must be set");
-  auto env = podSpecType().field("containers")->type().element().field("env")->type().element();
-  Shape(report).check(env.field("valueFrom")->type(), from, "valueFrom");
+  Shape shape(report);
+  shape.check(containerType().field("env")->type().element().field("valueFrom")->type(),
+              self["valueFrom"], "valueFrom");
+  if (shape.fits()) checkContainer("env", self, report);
 }
 
 void checkResources(const json::Value& self, kube::Report& report) {
-  auto resources = podSpecType().field("containers")->type().element().field("resources")->type();
-  Shape(report).check(resources, self, "");
-  checkRequests(self, "", report);
+  Shape shape(report);
+  shape.check(containerType().field("resources")->type(), self, "");
+  if (shape.fits()) checkContainer("resources", self, report);
 }
 
 void checkPodSpec(const json::Value& self, kube::Report& report) {
-  if (self.isNull()) return;
-  Shape(report).check(podSpecType(), self, "");
-  // What the API server takes of a pod, but never of a Deployment's.
-  if (const std::string& policy = self["restartPolicy"].string();
-      !policy.empty() && policy != "Always")
-    report.invalid("restartPolicy", "pods of a Deployment restart Always");
-  if (!self["activeDeadlineSeconds"].isNull())
-    report.forbidden("activeDeadlineSeconds", "pods of a Deployment have no end");
-  if (!self["ephemeralContainers"].array().empty())
-    report.forbidden("ephemeralContainers", "they are added to a pod that runs: kubectl debug");
-  for (std::string_view list : {"containers", "initContainers"}) {
-    const json::Array& containers = self[list].array();
-    for (std::size_t i = 0; i < containers.size(); ++i) {
-      const json::Value& container = containers[i];
-      if (!container["name"].string().empty() && !isGenerated(container["name"].string()) &&
-          container["image"].isNull())
-        report.required(format("{}[{}].image", list, i), "it is merged into no other container");
-      checkRequests(container["resources"], format("{}[{}].resources.", list, i), report);
-    }
-  }
+  const json::Value& pod_spec = self["spec"]["podSpec"];
+  if (pod_spec.isNull()) return;
+  auto in = [](std::string_view path) {
+    return format("spec.podSpec{}{}", path.empty() ? "" : ".", path);
+  };
+  Shape shape(report);
+  shape.check(podSpecType(), pod_spec, in(""));
+  if (!shape.fits()) return;
+  auto pod = podSpec(standIn(self["kind"].string()), kube::read<CommonSpec>(self["spec"]), {});
+  if (!pod) return report.invalid(in(""), pod.error().message);
+  for (kube::FieldError& error : hub::validatePods(*pod))
+    report.add(in(placeIn(pod_spec, *pod, error.path)), error);
 }
 
 void checkSource(const json::Value& self, kube::Report& report) {

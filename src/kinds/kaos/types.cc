@@ -130,8 +130,7 @@ void CommonSpec::describe(Fields<CommonSpec>& f) {
   f("gatewayRoute", &CommonSpec::gateway_route, "The route, where the Gateway API is used.");
   f("container", &CommonSpec::container, "Replaces parts of the generated container.");
   f("podSpec", &CommonSpec::pod_spec, "Merged into the generated pod: any part of a PodSpec.")
-      .nullable()
-      .check(checkPodSpec);
+      .nullable();
 }
 
 // ---- Agent
@@ -234,7 +233,7 @@ kube::Kind makeAgentKind(std::string group) {
                          if (peer == self["metadata"]["name"]) return false;
                        return true;
                      }}},
-      .checks = {warnOfTwins}};
+      .checks = {warnOfTwins, checkPodSpec}};
 }
 
 const kube::Kind& agentKind() {
@@ -342,7 +341,7 @@ kube::Kind makeModelApiKind(std::string group) {
       .spec = kube::specOf<ModelApiSpec>(),
       .status = kube::statusOf<ModelApiStatus>(),
       .scale = kube::Scale{".spec.replicas", ".status.observedReplicas", ".status.selector"},
-      .checks = {warnOfTwins}};
+      .checks = {warnOfTwins, checkPodSpec}};
 }
 
 const kube::Kind& modelApiKind() {
@@ -442,7 +441,7 @@ kube::Kind makeMcpServerKind(std::string group) {
                              {{"Tools", "integer", ".status.toolCount", true}}),
           .spec = kube::specOf<McpServerSpec>(),
           .status = kube::statusOf<McpServerStatus>(),
-          .checks = {warnOfTwins}};
+          .checks = {warnOfTwins, checkPodSpec}};
 }
 
 const kube::Kind& mcpServerKind() {
