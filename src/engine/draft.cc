@@ -1,6 +1,9 @@
 #include "engine/draft.h"
 
 #include <algorithm>
+#include <limits>
+
+#include "json/patch.h"
 
 namespace cadre::engine {
 namespace {
@@ -10,11 +13,10 @@ constexpr int kMaxRounds = 100;  // objects may wait for each other in a circle
 // What the server and its controllers would make of a child.
 json::Value asIfRunning(json::Value child) {
   if (child["kind"].string() != "Deployment") return child;
-  const json::Value given = child["spec"]["replicas"];
-  std::int64_t replicas = given.isNull() ? 1 : given.integer();
+  const std::int64_t replicas = child["spec"]["replicas"].integer(1);
   child.make("metadata").make("generation") = 1;
   json::Value& status = child.make("status");
-  status.make("observedGeneration") = 1;
+  status = json::Object{{"observedGeneration", 1}};
   for (std::string_view count :
        {"replicas", "readyReplicas", "availableReplicas", "updatedReplicas"})
     status.make(count) = replicas;
@@ -33,7 +35,8 @@ Source::State Draft::state(const kube::Resource& resource) {
 }
 
 std::optional<json::Value> Draft::find(const Ref& ref) {
-  if (auto found = objects_.find(ref); found != objects_.end()) return found->second;
+  if (auto found = objects_.find(ref); found != objects_.end())
+    return found->second.isNull() ? std::nullopt : std::optional(found->second);
   return below_ ? below_->find(ref) : std::nullopt;
 }
 
@@ -62,10 +65,48 @@ bool Draft::lay(const Ref& ref, json::Value object) {
   return true;
 }
 
+bool Draft::lay(const Write& write) {
+  switch (write.op) {
+    case Write::Op::Create: {
+      json::Value made = asIfRunning(write.object);
+      for (const auto& [key, prefix] : write.generate) made.make("data").make(key) = "made once";
+      return lay(write.ref, std::move(made));
+    }
+    case Write::Op::Apply:
+      return lay(write.ref,
+                 asIfRunning(json::applyMergePatch(*there_.find(write.ref), write.object)));
+    case Write::Op::Delete:
+      return lay(write.ref, json::Value());
+    default:
+      return false;
+  }
+}
+
+// All waves at once; but what cannot be made keeps later ones from being made.
+std::vector<Write> Draft::changes(const Ref& ref, json::Value object, Plan plan) {
+  std::map<Ref, int> waves;
+  for (Child& child : plan.children) waves[child.ref()] = std::exchange(child.wave, 0);
+  std::vector<Write> writes = reconcileChildren(ref, object, plan, there_);
+  if (writes.size() == 1 && writes[0].op == Write::Op::Finalizers) {  // the rest comes after it
+    object.make("metadata").make("finalizers") = writes[0].object;
+    for (Write& write : reconcileChildren(ref, object, plan, there_))
+      writes.push_back(std::move(write));
+  }
+  int stuck = std::numeric_limits<int>::max();
+  for (const Write& write : writes)
+    if (write.op == Write::Op::Conflict) stuck = std::min(stuck, waves.at(write.ref));
+  std::erase_if(writes, [&](const Write& write) {
+    auto wave = waves.find(write.ref);
+    return wave != waves.end() && wave->second > stuck;
+  });
+  return writes;
+}
+
 std::optional<std::vector<Draft::Planned>> Draft::settle(
     const std::vector<Served>& kinds, std::vector<Ref> refs, Time now,
     const Function<std::vector<Ref>(const Ref&)>& readers) {
-  std::map<Ref, Plan> plans;
+  std::map<Ref, Planned> plans;
+  std::map<Ref, std::vector<Trouble>> troubles;
   bool changed = true, complete = true;
   for (int round = 0; changed && round < kMaxRounds; ++round) {
     changed = false;
@@ -76,19 +117,24 @@ std::optional<std::vector<Draft::Planned>> Draft::settle(
       auto object = find(ref);
       bool differs = round == 0;  // also of what has no plans
       if (served != kinds.end() && object) {
-        World world(*this, now, {}, ref);
-        Plan& plan = plans[ref] = served->plan(*object, world);
+        World world(*this, now, troubles[ref], ref);
+        Plan plan = served->plan(*object, world);
         complete &= world.complete();
+        std::vector<Write> writes = changes(ref, *object, plan);
         json::Value status = wantedStatus(*object, plan, now);
         object->make("status") = std::move(status);
         differs |= lay(ref, *object);
-        for (const Child& child : plan.children) {
-          if (child.keep == Child::Keep::Once && find(child.ref())) continue;  // it stays as it is
-          json::Value made = asIfRunning(finished(child, ref, *object));
-          for (const auto& [key, prefix] : child.generate)
-            made.make("data").make(key) = "made once";
-          differs |= lay(child.ref(), std::move(made));
+        std::vector<Trouble> met;
+        for (const Write& write : writes) {
+          differs |= lay(write);
+          if (write.op == Write::Op::Conflict)
+            met.push_back({write.ref, "NameConflict", write.why});
         }
+        if (troubles[ref] != met) {
+          troubles[ref] = std::move(met);
+          differs = true;
+        }
+        plans.insert_or_assign(ref, Planned{ref, std::move(plan), std::move(writes)});
       }
       changed |= differs;
       if (!differs || !readers) continue;
@@ -100,7 +146,7 @@ std::optional<std::vector<Draft::Planned>> Draft::settle(
   std::vector<Planned> planned;
   for (const Ref& ref : refs)
     if (auto plan = plans.find(ref); plan != plans.end())
-      planned.push_back({ref, std::move(plan->second)});
+      planned.push_back(std::move(plan->second));
   return planned;
 }
 

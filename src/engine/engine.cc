@@ -493,6 +493,7 @@ Observed Engine::observed(const Entry* entry) {
   Observed observed;
   observed.find = [this](const Ref& ref) { return picture_.find(ref); };
   observed.owned = [this](std::string_view uid) { return picture_.owned(uid); };
+  observed.is_owner = [this](std::string_view uid) { return by_uid_.contains(uid); };
   observed.admitted = [this](const Ref& ref, json::Value object) {
     return picture_.admitted(ref.resource, std::move(object));
   };

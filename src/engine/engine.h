@@ -83,11 +83,10 @@ class Engine final : private Source {
     std::vector<Read> reads;
   };
   Preview preview(const Ref& ref, const json::Value& object);
-  // What would be done for the children of an object that is so, by such a plan, sooner or later.
-  std::vector<Write> changes(const Ref& ref, const json::Value& object, Plan plan) {
-    for (Child& child : plan.children) child.wave = 0;
-    return reconcileChildren(ref, object, plan, observed(nullptr));
-  }
+  // What is known of the cluster, for who asks what would have to be done. What is not marked as
+  // ours is among it once it has been looked for.
+  Observed observed() { return observed(nullptr); }
+  State lookFor(const Ref& ref) { return picture_.watchAlone(ref); }
   // Whose plans looked at it when they last ran.
   std::vector<Ref> readersOf(const Ref& ref) const;
   // What plans look at; and an object as it would be there.

@@ -109,6 +109,14 @@ bool goesWithOwner(const json::Value& there, std::string_view owner_uid) {
   return mark.empty() && owner && owner->uid == owner_uid;
 }
 
+// Made by us, and left behind by an owner that is no more (`kubectl delete --cascade=orphan`): it
+// is for the next one of that name.
+bool isOrphan(const json::Value& there, const json::Value& wanted, const Observed& observed) {
+  return kube::label(there, kManagedBy) == kManager && !kube::annotation(there, kApplied).empty() &&
+         kube::controllerOf(wanted) && !kube::controllerOf(there) &&
+         !observed.is_owner(kube::label(there, kOwnerUid));
+}
+
 std::optional<Write> reconcileChild(const Ref& ref, const json::Value& object, const Child& child,
                                     const std::optional<json::Value>& there,
                                     const Observed& observed) {
@@ -118,7 +126,8 @@ std::optional<Write> reconcileChild(const Ref& ref, const json::Value& object, c
               .generate = child.generate,
               .as = child.as};
   if (!there) return write;
-  if (!belongsTo(*there, kube::uid(object))) {
+  bool is_ours = belongsTo(*there, kube::uid(object));
+  if (!is_ours && !isOrphan(*there, write.object, observed)) {
     write.op = Write::Op::Conflict;
     write.why = conflict(write.ref, *there);
     return write;
@@ -134,7 +143,11 @@ std::optional<Write> reconcileChild(const Ref& ref, const json::Value& object, c
         write.why = format("its key \"{}\" is gone", key);
         return write;
       }
-    return std::nullopt;
+    if (is_ours) return std::nullopt;
+    write.op = Write::Op::Apply;
+    write.uid = kube::uid(*there);
+    write.why = "it has no owner";
+    return write;
   }
   auto why = difference(child, write.object, *there, observed);
   if (!why) return std::nullopt;
@@ -181,6 +194,14 @@ void reconcileFinalizers(const Ref& ref, const json::Value& object, const Plan& 
 }
 
 }  // namespace
+
+Observed Observed::nothing() {
+  return {.find = [](const Ref&) { return std::nullopt; },
+          .owned = [](std::string_view) { return std::vector<Ref>(); },
+          .is_owner = [](std::string_view) { return false; },
+          .admitted = [](const Ref&, json::Value object) { return object; },
+          .accepted = [](const Write&, const json::Value&) { return false; }};
+}
 
 std::string Write::text() const {
   return format("{} {}{}{}", opName(op), ref.text(), why.empty() ? "" : ": ", why);
@@ -243,6 +264,9 @@ std::vector<Write> reconcileChildren(const Ref& ref, const json::Value& object, 
   reconcileFinalizers(ref, object, plan, left, writes);
   if (!writes.empty() && !deleting) return writes;  // before anything is made
   if (plan.hold) return writes;
+  // What becomes of the children of one that goes is up to the user, who said so to the garbage
+  // collector; unless it is we that it waits for.
+  if (deleting && !kube::hasFinalizer(object, plan.finalizer)) return writes;
 
   std::set<Ref> wanted;
   std::map<int, std::vector<const Child*>> waves;

@@ -40,12 +40,15 @@ struct Write {
 // What is known of the cluster. Pure as far as reconcile() can see.
 struct Observed {
   Function<std::optional<json::Value>(const Ref& ref)> find;
-  // Everything that carries the owner's mark.
+  // Everything that carries the owner's mark; and whether there is such an owner.
   Function<std::vector<Ref>(std::string_view owner_uid)> owned;
+  Function<bool(std::string_view uid)> is_owner;
   // The object as `find` would show it: values of Secrets are not shown themselves.
   Function<json::Value(const Ref& ref, json::Value object)> admitted;
   // Whether this difference was the answer to our own apply: the server or a webhook wants it so.
   Function<bool(const Write& write, const json::Value& observed)> accepted;
+
+  static Observed nothing();  // a cluster in which nothing is
 };
 
 // The child as it is sent: with labels, owner and the mark of what was wanted.

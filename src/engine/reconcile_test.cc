@@ -62,6 +62,7 @@ struct Cluster {
           if (owner == uid) owned.push_back(ref);
       return owned;
     };
+    observed.is_owner = [](std::string_view uid) { return uid == "u1" || uid == "another"; };
     observed.accepted = [this](const Write& write, const json::Value&) {
       return accepted.contains(write.ref);
     };
@@ -229,6 +230,38 @@ TEST(Reconcile, AForeignObjectIsLeftAloneAndNamed) {
                                      HasSubstr("choose another name")));
     EXPECT_EQ(writes[1].op, Write::Op::Create) << "the others are made all the same";
   }
+}
+
+// `kubectl delete --cascade=orphan`, and the object is made anew: with another uid.
+TEST(Reconcile, WhatAnOwnerLeftBehindIsForTheNextOfThatName) {
+  struct Case {
+    std::string_view what, change;  // a merge patch of what is there
+    Write::Op op;
+  };
+  for (Child::Keep keep : {Child::Keep::InStep, Child::Keep::Once})
+    for (const Case& c :
+         {Case{"left behind", R"({"metadata":{"ownerReferences":null}})", Write::Op::Apply},
+          Case{"its owner is there", R"({"metadata":{"ownerReferences":null,
+               "labels":{"cadre.dev/owner-uid":"another"}}})",
+               Write::Op::Conflict},
+          Case{"the garbage collector will see to it", "{}", Write::Op::Conflict},
+          Case{"not made by us", R"({"metadata":{"ownerReferences":null,"annotations":null}})",
+               Write::Op::Conflict}}) {
+      Cluster cluster;
+      Child child = configMap("a");
+      child.keep = keep;
+      cluster.plan.children = {child};
+      cluster.there[child.ref()] = json::applyMergePatch(
+          finished(child, kDesk, desk(R"({"metadata":{"uid":"old"}})")), parsed(c.change));
+      auto writes = cluster.reconcile();
+      ASSERT_EQ(writes.size(), 1u) << c.what;
+      EXPECT_EQ(writes[0].op, c.op) << c.what;
+      if (c.op != Write::Op::Apply) continue;
+      EXPECT_EQ(writes[0].take_over, keep == Child::Keep::InStep) << "what was made once is kept";
+      cluster.settle();
+      EXPECT_THAT(cluster.texts(), IsEmpty());
+      EXPECT_TRUE(belongsTo(cluster.at(kConfigMaps, "a"), "u1"));
+    }
 }
 
 TEST(Reconcile, PrunesOnlyWhatIsOurs) {
@@ -522,6 +555,12 @@ TEST(Reconcile, Finalizers) {
                           false,
                           "unmarked",
                           {R"(set the finalizers of Lamp ns/desk ["x"])"}},
+                         {"going without ours, and children are the garbage collector's",
+                          format(R"({{"metadata":{{{},"finalizers":["orphan"]}}}})", deleting),
+                          "",
+                          false,
+                          "c:1",
+                          {}},
                          {"going without one",
                           format(R"({{"metadata":{{{},"finalizers":["x"]}}}})", deleting),
                           "ours",

@@ -86,6 +86,7 @@ class PlanTest(ChangesTest):
     def planned(self, file):
         """What `cadre plan` says of children."""
         said, code = self.kaos.cadre("plan", "-n", self.ns, "-f", file)
+        self.said = said
         children = re.findall(rf"^([+~!-]) (\w+) {self.ns}/(\S+)$", said, re.M)
         self.assertEqual(code, 1 if children else 0, said)
         return set(children)
@@ -215,6 +216,49 @@ class PlanTest(ChangesTest):
                 self.idle()
                 self.assertEqual((sorted(plan), sorted(self.done(since))), (sorted(wanted), sorted(wanted)))
 
+    def test_the_plan_sees_what_others_have_done(self):
+        slow = manifest(
+            "ModelAPI",
+            "slow",
+            mode="Proxy",
+            proxyConfig={"models": ["gpt"]},
+            podSpec={"nodeSelector": {"no": "such-node"}},
+        )
+        helper, new = agent("helper"), {kind: ("+", kind) for kind in ("Deployment", "Service", "ConfigMap")}
+        self.apply(proxy("llm", "gpt"), helper, slow)
+        self.kaos.ready(self.ns, "agent/helper")
+        for what, before, objects, wanted in (
+            ("a name that is taken", ("create", "service", "clusterip", "agent-taken", "--tcp=80"), [agent("taken")],
+             {("!", "Service", "agent-taken"), ("+", "Deployment", "agent-taken"), ("+", "ConfigMap", "agent-taken")}),
+            ("what pods would read is not ours", ("create", "configmap", "agent-wary"), [agent("wary")],
+             {("!", "ConfigMap", "agent-wary")}),
+            ("what others set stays", ("scale", "agent/helper", "--replicas=2"), [helper], set()),
+            ("it waits for what is not ready", (), [slow, agent("patient", modelAPI="slow")], set()),
+            ("what is ready helps", (), [agent("quick", waitForDependencies=False, modelAPI="slow")],
+             {(sign, kind, "agent-quick") for sign, kind in new.values()}),
+        ):
+            with self.subTest(what):
+                if before:
+                    self.kaos.kubectl(*before, "-n", self.ns)
+                    self.fence()
+                file = self.kaos.work / "others.yaml"
+                file.write_text("\n---\n".join(map(json.dumps, objects)))
+                plan, since = self.planned(file), self.kaos.mark()
+                self.apply(*objects)
+                self.idle()
+                self.assertEqual(sorted(plan), sorted(wanted), self.said)
+                self.assertEqual(sorted(self.done(since)), sorted(one for one in wanted if one[0] != "!"))
+
+    def test_the_plan_shows_what_changes_and_no_secrets(self):
+        key, other = {"name": "UPSTREAM_TOKEN", "value": "tok-very-secret"}, {"name": "A", "value": "1"}
+        self.apply(proxy("llm", "gpt", env=[key, other]))
+        file = self.kaos.work / "moved.yaml"
+        file.write_text(json.dumps(proxy("llm", "gpt", env=[{"name": "B", "value": "2"}, other, dict(key, value="tok-next")])))
+        said, _ = self.kaos.cadre("plan", "-n", self.ns, "-f", file)
+        self.assertRegex(said, r"(?m)^ +\+ .*\.env\.B\.value: \"?2")
+        self.assertRegex(said, r"(?m)^ +~ .*\.env\.UPSTREAM_TOKEN\.value: .*not shown")
+        self.assertNotRegex(said, "tok-|env\\.A\\b")
+
 
 class WhyTest(ChangesTest):
     def test_why_names_the_missing_secret_and_its_key_through_both_hops(self):
@@ -236,7 +280,8 @@ class WhyTest(ChangesTest):
                 if make:
                     self.kaos.kubectl("create", "secret", "generic", "keys", "-n", self.ns, *make)
                     self.kaos.until_condition(self.ns, "modelapi", "llm", "Ready", reason="KeyNotFound")
-                said, _ = self.kaos.cadre("why", "-n", self.ns, "agent/helper")
+                said, code = self.kaos.cadre("why", "-n", self.ns, "agent/helper")
+                self.assertEqual(code, 1)
                 lines = iter(said.splitlines())
                 for pattern in (hops[0], hops[1] + reason, remedy):
                     with self.subTest(pattern):
@@ -246,8 +291,8 @@ class WhyTest(ChangesTest):
             "patch", "-n", self.ns, "secret/keys", "--patch", '{"stringData":{"openai":"sk-very-secret"}}'
         )
         self.kaos.ready(self.ns, "agent/helper")
-        said, _ = self.kaos.cadre("why", "-n", self.ns, "agent/helper")
-        self.assertEqual(said, f"Agent {self.ns}/helper is ready\n")
+        said = self.kaos.cadre("why", "-n", self.ns, "agent/helper")
+        self.assertEqual(said, (f"Agent {self.ns}/helper is ready\n", 0))
 
 
 class NamesTest(ChangesTest):
@@ -509,6 +554,26 @@ class RepairTest(ChangesTest):
                 self.kaos.until(
                     lambda: self.state() == before, lambda: f"{child} as it was, and not {self.state().get(child)}"
                 )
+
+    def test_what_is_left_behind_on_purpose_stays_and_is_taken_up_again(self):
+        one = proxy("llm", "gpt", masterKey={"generate": True})
+        self.apply(one)
+        self.kaos.ready(self.ns, "modelapi/llm")
+        before = {name: child["metadata"]["uid"] for name, child in self.kaos.children(self.ns).items()}
+        self.assertEqual(len(before), 4)
+        self.kaos.kubectl("delete", "-n", self.ns, "modelapi/llm", "--cascade=orphan")
+        self.fence()
+        self.kaos.kubectl("delete", "-n", self.ns, "agent/fence", "modelapi/fence", "mcpserver/fence")
+        left = self.kaos.children(self.ns)
+        self.assertEqual({name: left[name]["metadata"]["uid"] for name in before}, before)
+        self.assertFalse([name for name in before if "ownerReferences" in left[name]["metadata"]])
+        self.apply(one)
+        self.kaos.ready(self.ns, "modelapi/llm")
+        owner, again = self.is_(one)["metadata"]["uid"], self.kaos.children(self.ns)
+        for name, uid in before.items():
+            with self.subTest(name):
+                self.assertEqual(again[name]["metadata"]["uid"], uid)
+                self.assertEqual([o["uid"] for o in again[name]["metadata"]["ownerReferences"]], [owner])
 
     def container(self, name):
         return {"agent": "agent", "modelapi": "model-api", "mcpserver": "mcp-server"}.get(name.split("-")[0], "")

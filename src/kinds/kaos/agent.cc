@@ -111,7 +111,7 @@ class AgentPlan {
         for (const std::string& text : configTexts()) inputs.texts.push_back(text);
         plan_.child(kDeployments,
                     deployment(subject_, *std::move(pod), inputs.texts, spec_.replicas));
-        plan_.child(kConfigMaps, configMap());
+        plan_.child(kConfigMaps, configMap(), kBeforePods);
         tellIgnored(plan_, env_);
       }
     }
@@ -140,7 +140,7 @@ class AgentPlan {
     conclude(plan_, gates);
     plan_.status.set("linkedResources", linkedResources());
     if (spec_.agent_network.expose)
-      addRoute(plan_, world_, subject_, settings_, spec_.gateway_route,
+      addRoute(plan_, world_, subject_, settings_, kube::uid(object_), spec_.gateway_route,
                settings_.gateway_timeout_agent);
     addTelemetryCondition(plan_, telemetry(), true);
     return std::move(plan_);
@@ -415,7 +415,8 @@ class AgentPlan {
     add("modelapi", spec_.model_api);
     add("mcpservers", join(sorted(spec_.mcp_servers), ","));
     add("peers", join(sorted(spec_.agent_network.access), ","));
-    addChildren(linked, world_, subject_, {kDeployments, kServices, kConfigMaps, kHttpRoutes});
+    addChildren(linked, world_, subject_, kube::uid(object_),
+                {kDeployments, kServices, kConfigMaps, kHttpRoutes});
     return linked;
   }
 

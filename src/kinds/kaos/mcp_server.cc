@@ -54,7 +54,7 @@ class McpServerPlan {
     }
     plan_.condition("ConfigReady", true, source_in_file_ ? "Generated" : "NotNeeded");
     if (source_in_file_) {
-      plan_.child(kConfigMaps, sourceMap());
+      plan_.child(kConfigMaps, sourceMap(), kBeforePods);
       inputs.texts.push_back(source_);
     }
     json::Value made = deployment(subject_, *std::move(pod), inputs.texts, std::nullopt);
@@ -77,7 +77,7 @@ class McpServerPlan {
     if (!runtime_name_.empty()) plan_.status.set("runtime", runtime_name_);
     addTools();
     conclude(plan_, {"Accepted", "RuntimeResolved", "ConfigReady", "WorkloadReady"});
-    addRoute(plan_, world_, subject_, settings_, spec_.gateway_route,
+    addRoute(plan_, world_, subject_, settings_, kube::uid(object_), spec_.gateway_route,
              settings_.gateway_timeout_mcp);
     addTelemetryCondition(plan_, telemetry(), true);
     return std::move(plan_);

@@ -81,7 +81,7 @@ class ModelApiPlan {
       plan_.removals.push_back({kSecrets, subject_.key(masterKeySecret(subject_))});
     }
     if (!hosted_ && !config_.empty()) {
-      plan_.child(kConfigMaps, configMap());
+      plan_.child(kConfigMaps, configMap(), kBeforePods);
       inputs.texts.push_back(config_);
     }
     plan_.child(kDeployments, deployment(subject_, *std::move(pod), inputs.texts, spec_.replicas));
@@ -105,7 +105,7 @@ class ModelApiPlan {
       plan_.status.set("supportedModels", std::move(list));
     }
     conclude(plan_, {"Accepted", "ConfigReady", "WorkloadReady"});
-    addRoute(plan_, world_, subject_, settings_, spec_.gateway_route,
+    addRoute(plan_, world_, subject_, settings_, kube::uid(object_), spec_.gateway_route,
              settings_.gateway_timeout_modelapi);
     addSecured();
     addTelemetryCondition(plan_, telemetry(), !hosted_);
@@ -259,7 +259,6 @@ class ModelApiPlan {
 
   bool generatesKey() const { return !hosted_ && proxy_.master_key && proxy_.master_key->generate; }
 
-  // Before the pods, which have its hash: so they are made once.
   engine::Child masterKey() const {
     return {.resource = kSecrets,
             .object = json::Object{{"metadata", json::Object{{"name", masterKeySecret(subject_)},
@@ -267,7 +266,7 @@ class ModelApiPlan {
                                                              {"labels", subject_.labels()}}},
                                    {"type", "Opaque"}},
             .keep = engine::Child::Keep::Once,
-            .wave = -1,
+            .wave = kBeforePods,
             .generate = {{"master-key", "sk-"}}};
   }
 

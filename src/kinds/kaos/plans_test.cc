@@ -162,7 +162,7 @@ Settings settingsFrom(const json::Value& given) {
 // A case of a table, ready to be planned. `given`: objects that its world names.
 struct Case {
   Case(const json::Value& test, const json::Value& given)
-      : settings(settingsFrom(test["settings"])) {
+      : settings(settingsFrom(test["settings"])), owner(kube::name(test["object"])) {
     around.gateway_api = !test["settings"]["gatewayApiMissing"].boolean();
     for (const auto& [what, fact] : test["facts"].object())
       around.facts[what] = {.known = !fact["value"].isNull(),
@@ -187,6 +187,7 @@ struct Case {
   engine::Draft draft{&around};
   engine::Ref self;  // what is planned
   Settings settings;
+  std::string owner;  // of what is there
   std::vector<engine::Trouble> troubles;
 
  private:
@@ -197,6 +198,9 @@ struct Case {
     if (metadata["generation"].isNull()) metadata.make("generation") = 1;
     metadata.make("resourceVersion") = "1";
     const kube::Resource& resource = resourceOf(object);
+    // Ours, unless it says whose it is.
+    if ((resource == kDeployments || resource == kHttpRoutes) && metadata["labels"].isNull())
+      metadata.make("labels").make(engine::kOwnerUid) = owner;
     object.make("apiVersion") = resource.apiVersion();
     if (resource.group == "kaos.tools") object = kube::withDefaults(kindOf(object), object);
     self = {resource, kube::ObjectKey::of(object)};
@@ -420,6 +424,8 @@ TEST(KaosKinds, Trap41WhoeverGetsAnotherIdentityMustBeAllowedToMakePods) {
            {"{runtime: kubernetes, container: {image: x}}", "spec.container.image"},
            {"{runtime: kubernetes, container: {command: [x]}}", "spec.container.command"},
            {"{runtime: kubernetes, container: {args: [x]}}", "spec.container.args"},
+           {"{runtime: kubernetes, container: {env: [{name: A, value: x}]}}", "spec.container.env"},
+           {"{runtime: kubernetes, config: {env: [{name: A, value: x}]}}", "spec.config.env"},
            {"{runtime: kubernetes, podSpec: {containers: [{name: side, image: x}]}}",
             "spec.podSpec.containers"},
            {"{runtime: kubernetes, podSpec: {initContainers: [{name: side, image: x}]}}",

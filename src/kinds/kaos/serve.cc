@@ -35,8 +35,9 @@ std::string lender(const json::Value& spec) {
     }
   if (spec["runtime"].string() != "kubernetes") return "";
   // It has the token of the namespace's account, which no program of theirs may see.
-  for (std::string_view field : {"image", "command", "args"})
+  for (std::string_view field : {"image", "command", "args", "env"})
     if (!container[field].isNull()) return format("spec.container.{}", field);
+  if (!spec["config"]["env"].isNull()) return "spec.config.env";
   for (std::string_view list : {"initContainers", "containers"})
     if (!pod[list].array().empty()) return format("spec.podSpec.{}", list);
   return "";

@@ -34,16 +34,34 @@ json::Value metadata(const Subject& subject, std::string_view name) {
   return json::Object{{"name", name}, {"namespace", subject.ns}, {"labels", subject.labels()}};
 }
 
+const json::Value* conditionOf(const json::Value& status, std::string_view type) {
+  for (const json::Value& condition : status["conditions"].array())
+    if (condition["type"].string() == type) return &condition;
+  return nullptr;
+}
+
 // ---- Views: what a plan reads of other objects
 
+json::Value ownerView(const json::Value& object) {
+  const json::Value& metadata = object["metadata"];
+  return json::Object{{"metadata", json::Object{{"labels", metadata["labels"]},
+                                                {"ownerReferences", metadata["ownerReferences"]}}}};
+}
+
 json::Value rolloutView(const json::Value& deployment) {
-  return json::Object{{"generation", kube::generation(deployment)},
-                      {"replicas", deployment["spec"]["replicas"]},
-                      {"status", deployment["status"]}};
+  json::Value view = ownerView(deployment);
+  view.make("generation") = kube::generation(deployment);
+  view.make("replicas") = deployment["spec"]["replicas"];
+  view.make("paused") = deployment["spec"]["paused"];
+  view.make("status") = deployment["status"];
+  return view;
 }
 
 json::Value troubleView(const json::Value& pod) {
   json::Object view{{"name", kube::name(pod)}};
+  if (const json::Value* placed = conditionOf(pod["status"], "PodScheduled");
+      placed && (*placed)["status"].string() == "False")
+    view.set("unplaced", (*placed)["message"]);
   for (std::string_view list : {"initContainerStatuses", "containerStatuses"}) {
     json::Array states;
     for (const json::Value& status : pod["status"][list].array())
@@ -61,15 +79,11 @@ json::Value dataView(const json::Value& object) {
   return json::Object{{"data", object["data"]}, {"binaryData", object["binaryData"]}};
 }
 
-json::Value existsView(const json::Value&) { return true; }
-
-json::Value ownerView(const json::Value& object) {
-  const json::Value& metadata = object["metadata"];
-  return json::Object{{"metadata", json::Object{{"labels", metadata["labels"]},
-                                                {"ownerReferences", metadata["ownerReferences"]}}}};
+json::Value parentsView(const json::Value& route) {
+  json::Value view = ownerView(route);
+  view.make("parents") = route["status"]["parents"];
+  return view;
 }
-
-json::Value parentsView(const json::Value& route) { return route["status"]["parents"]; }
 
 struct Reason {
   std::string reason, message;
@@ -77,7 +91,10 @@ struct Reason {
 
 // Why its pods do not run, from what they say themselves.
 std::optional<Reason> podTrouble(const std::vector<const json::Value*>& pods) {
-  for (const json::Value* pod : pods)
+  for (const json::Value* pod : pods) {
+    if (const json::Value& why = (*pod)["unplaced"]; !why.isNull())
+      return Reason{"PodsNotReady", format("pod {} has no node: {}", (*pod)["name"].string(),
+                                           std::string(trim(why.string())))};
     for (std::string_view list : {"initContainerStatuses", "containerStatuses"})
       for (const json::Value& state : (*pod)[list].array()) {
         const std::string& waiting = state["waiting"]["reason"].string();
@@ -101,13 +118,8 @@ std::optional<Reason> podTrouble(const std::vector<const json::Value*>& pods) {
         if (pull && state["running"].boolean())
           return Reason{"PullingModel", format("pod {} pulls the model", (*pod)["name"].string())};
       }
+  }
   return std::nullopt;
-}
-
-const json::Value* conditionOf(const json::Value& status, std::string_view type) {
-  for (const json::Value& condition : status["conditions"].array())
-    if (condition["type"].string() == type) return &condition;
-  return nullptr;
 }
 
 }  // namespace
@@ -362,8 +374,8 @@ json::Value httpRoute(const Subject& subject, const Settings& settings,
 }
 
 void addRoute(engine::Plan& plan, engine::World& world, const Subject& subject,
-              const Settings& settings, const std::optional<GatewayRoute>& route,
-              const std::string& usual_timeout) {
+              const Settings& settings, std::string_view owner_uid,
+              const std::optional<GatewayRoute>& route, const std::string& usual_timeout) {
   if (!settings.gateway) return;
   if (!world.serves(kHttpRoutes))
     return plan.condition("RouteReady", false, "GatewayAPIMissing",
@@ -371,7 +383,9 @@ void addRoute(engine::Plan& plan, engine::World& world, const Subject& subject,
   json::Value wanted = httpRoute(subject, settings, route, usual_timeout);
   kube::ObjectKey key = kube::ObjectKey::of(wanted);
   if (!plan.hold) plan.child(kHttpRoutes, std::move(wanted));
-  const json::Value& parents = world.get(kHttpRoutes, key, {"parents", parentsView});
+  const json::Value& there = world.get(kHttpRoutes, key, {"parents", parentsView});
+  const json::Value parents =
+      engine::belongsTo(there, owner_uid) ? there["parents"] : json::Value();
   for (const json::Value& parent : parents.array())
     if (const json::Value* accepted = conditionOf(parent, "Accepted");
         accepted && (*accepted)["status"].string() == "True")
@@ -410,10 +424,14 @@ void addWorkload(engine::Plan& plan, engine::World& world, const Subject& subjec
                  std::string_view owner_uid, std::optional<int> replicas) {
   const json::Value& view =
       world.get(kDeployments, subject.key(subject.workload()), {"rollout", rolloutView});
-  if (view.isNull() && plan.hold)
+  bool is_there = engine::belongsTo(view, owner_uid);  // one of somebody else tells nothing of us
+  if (!is_there && plan.hold)
     return plan.condition("WorkloadReady", false, "WaitingForInputs",
                           "the Deployment is made when its inputs are there");
-  if (view.isNull())
+  if (!is_there && !world.troubles().empty())
+    return plan.condition("WorkloadReady", false, "WaitingForInputs",
+                          "the Deployment cannot be made: Accepted says why");
+  if (!is_there)
     return plan.condition("WorkloadReady", false, "RollingOut",
                           format("Deployment ready replicas: 0/{}", replicas.value_or(1)));
   const json::Value& status = view["status"];
@@ -464,7 +482,10 @@ void addWorkload(engine::Plan& plan, engine::World& world, const Subject& subjec
   if (const json::Value* progress = conditionOf(status, "Progressing");
       progress && (*progress)["reason"].string() == "ProgressDeadlineExceeded")
     return notReady("ProgressDeadlineExceeded", (*progress)["message"].string());
-  if (!current || updated < wanted || all > updated) return notReady("RollingOut", "");
+  if (!current || updated < wanted || all > updated)
+    return notReady("RollingOut", view["paused"].boolean()
+                                      ? "the Deployment is paused: kubectl rollout resume"
+                                      : "");
   notReady("PodsNotReady", "");
 }
 
@@ -550,11 +571,11 @@ bool addAccepted(engine::Plan& plan, const engine::World& world, const kube::Kin
 }
 
 void addChildren(json::Object& linked, engine::World& world, const Subject& subject,
-                 const std::vector<kube::Resource>& kinds) {
+                 std::string_view owner_uid, const std::vector<kube::Resource>& kinds) {
   for (const kube::Resource& kind : kinds) {
     std::string name = kind == kHttpRoutes ? kube::boundedName(subject.route + "-", subject.name)
                                            : subject.workload();
-    if (!world.get(kind, subject.key(name), {"exists", existsView}).isNull())
+    if (engine::belongsTo(world.get(kind, subject.key(name), {"owner", ownerView}), owner_uid))
       linked.set(lower(kind.kind), name);
   }
 }

@@ -18,6 +18,9 @@ namespace cadre::kaos {
 extern const kube::Resource kAgents, kModelApis, kMcpServers;
 extern const kube::Resource kDeployments, kServices, kConfigMaps, kSecrets, kPods, kHttpRoutes;
 
+// The wave of what pods read: they are made, and follow a change, when it is there and ours.
+inline constexpr int kBeforePods = -1;
+
 // Who is served, and what the things that belong to it are called.
 struct Subject {
   std::string word;       // agent, modelapi, mcpserver: label, prefix of names
@@ -89,8 +92,8 @@ json::Value httpRoute(const Subject& subject, const Settings& settings,
 
 // Adds the route where the gateway is on, unless the plan is on hold, and its condition.
 void addRoute(engine::Plan& plan, engine::World& world, const Subject& subject,
-              const Settings& settings, const std::optional<GatewayRoute>& route,
-              const std::string& usual_timeout);
+              const Settings& settings, std::string_view owner_uid,
+              const std::optional<GatewayRoute>& route, const std::string& usual_timeout);
 
 // WorkloadReady, and the Deployment's state for the status. `replicas`: as the object has them.
 void addWorkload(engine::Plan& plan, engine::World& world, const Subject& subject,
@@ -124,7 +127,7 @@ void refusePod(engine::Plan& plan, const Error& error);
 
 // Those of its children that exist, by role: "deployment", "service", ...
 void addChildren(json::Object& linked, engine::World& world, const Subject& subject,
-                 const std::vector<kube::Resource>& kinds);
+                 std::string_view owner_uid, const std::vector<kube::Resource>& kinds);
 
 // Warnings about variables that were passed over.
 void tellIgnored(engine::Plan& plan, const EnvList& env);
