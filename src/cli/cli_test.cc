@@ -324,6 +324,43 @@ TEST(Cli, WhatIsNoObjectIsNotRight) {
   EXPECT_THAT(ran.err, HasSubstr("0 of 1 objects are right"));
 }
 
+TEST(Cli, WhatWasNotLookedAtIsNotCalledRight) {
+  std::string file = testing::TempDir() + "/cadre-validate-others.yaml";
+  std::string other = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
+  std::string agent =
+      "---\napiVersion: kaos.tools/v1alpha1\nkind: Agent\nmetadata: {name: a}\n"
+      "spec: {modelAPI: llm}\n";
+  struct Case {
+    std::string text;
+    int code;
+    std::string err, out = "";
+  };
+  for (const Case& c : {
+           Case{other, 1, "0 of 0 objects are right; 1 of other kinds were not looked at"},
+           Case{other + agent, 0, "1 of 1 objects are right; 1 of other kinds were not looked at"},
+           Case{"apiVersion: kaos.tools/v1alpha1\nkind: Agnet\nmetadata: {name: a}\n", 1,
+                "0 of 1 objects are right", "there is no kind Agnet in kaos.tools/v1alpha1"},
+           Case{"apiVersion: kaos.tools/v9\nkind: Agent\nmetadata: {name: a}\n", 1,
+                "0 of 1 objects are right", "there is no kind Agent in kaos.tools/v9"},
+       }) {
+    std::ofstream(file) << c.text;
+    Outcome ran = command({"validate", "-f", file});
+    EXPECT_EQ(ran.code, c.code) << c.text;
+    EXPECT_THAT(ran.err, HasSubstr(c.err)) << c.text;
+    EXPECT_THAT(ran.out, HasSubstr(c.out)) << c.text;
+  }
+}
+
+TEST(Cli, PlansShowNoSecrets) {
+  std::string file = testing::TempDir() + "/cadre-plan-secret.yaml";
+  std::ofstream(file) << "apiVersion: kaos.tools/v1alpha1\nkind: ModelAPI\nmetadata: {name: a}\n"
+                         "spec: {mode: Proxy, proxyConfig: {models: [m], apiKey: {value: sesame}, "
+                         "env: [{name: COLOR, value: red}]}}\n";
+  Outcome ran = command({"plan", "--offline", "-f", file});
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("PROXY_API_KEY"), HasSubstr("(not shown)"), HasSubstr("red"),
+                             Not(HasSubstr("sesame"))));
+}
+
 TEST(Cli, PlansFilesWithoutACluster) {
   std::string file = testing::TempDir() + "/cadre-plan.yaml";
   std::ofstream(file) << "apiVersion: kaos.tools/v1alpha1\nkind: MCPServer\nmetadata: {name: a}\n"

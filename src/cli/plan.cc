@@ -11,6 +11,8 @@
 #include "engine/draft.h"
 #include "engine/engine.h"
 #include "json/diff.h"
+#include "json/parse.h"
+#include "json/patch.h"
 #include "kinds/kaos/plans.h"
 #include "kinds/kaos/registry.h"
 #include "kube/managed_fields.h"
@@ -59,7 +61,7 @@ std::vector<engine::Ref> lay(const Systems& systems, const std::vector<FromFile>
           object.make("data").make(key) = base64Encode(text.string());
         object.makeObject().erase("stringData");
         refs.push_back({scope.resource, kube::ObjectKey::of(object)});
-        draft.put(refs.back(), engine ? engine->shown(scope.resource, std::move(object)) : object);
+        draft.put(refs.back(), engine ? engine->shown(scope.resource, object) : object);
       }
     }
   }
@@ -73,9 +75,53 @@ std::string indented(const std::string& text, std::string_view by) {
   return out;
 }
 
+// Whether a variable of this name is likely to hold what is nobody's business.
+bool looksSecret(std::string_view variable) {
+  std::string name = lower(variable);
+  for (std::string_view word : {"key", "token", "secret", "password", "passwd", "credential"})
+    if (name.find(word) != std::string::npos) return true;
+  return false;
+}
+
+// Without the values of such variables. `path`: where it stands, below lists that are byName().
+json::Value withoutSecrets(const json::Value& value, std::string_view path = {}) {
+  if (value.isString()) {
+    bool hidden = path.ends_with(".value") && looksSecret(path.substr(path.rfind("env.") + 4));
+    return hidden ? "(not shown)" : value;
+  }
+  if (value.isArray()) {
+    json::Array list;
+    for (const json::Value& element : value.array()) list.push_back(withoutSecrets(element));
+    return list;
+  }
+  if (!value.isObject()) return value;
+  json::Object object;
+  bool secret = looksSecret(value["name"].string());
+  for (const auto& [name, member] : value.object())
+    object.set(name, secret && name == "value" ? "(not shown)" : withoutSecrets(member));
+  return object;
+}
+
+// Lists whose elements have names as objects: what has moved has not changed.
+json::Value byName(const json::Value& value) {
+  json::Object object;
+  if (value.isObject()) {
+    for (const auto& [name, member] : value.object()) object.set(name, byName(member));
+    return object;
+  }
+  if (!value.isArray()) return value;
+  json::Array list;
+  for (const json::Value& element : value.array()) {
+    list.push_back(byName(element));
+    if (const std::string& name = element["name"].string(); !name.empty())
+      object.set(name, list.back());
+  }
+  return !list.empty() && object.size() == list.size() ? json::Value(object) : json::Value(list);
+}
+
 // A child that is new, as a person reads it.
 std::string shown(const json::Value& object) {
-  json::Value plain = object;
+  json::Value plain = withoutSecrets(object);
   plain.makeObject().erase("status");
   bool secret = object["kind"].string() == "Secret";
   for (std::string_view field : {"data", "stringData"})
@@ -100,12 +146,12 @@ int planOffline(const Systems& systems, const std::vector<FromFile>& files, cons
   engine::Draft draft;
   auto refs = lay(systems, files, ns, nullptr, draft);
   auto planned = draft.settle(options.kinds, refs, SystemClock().now(), nullptr);
-  for (const auto& [ref, plan] : *planned) {
+  for (const auto& [ref, plan, writes] : *planned) {
     surroundings.out(withoutControls(ref.text()) + "\n");
     surroundings.out(conditionsOf(plan));
-    for (const engine::Child& child : plan.children) {
-      surroundings.out(format("+ {}\n", child.ref().text()));
-      surroundings.out(indented(shown(engine::finished(child, ref, draft.at(ref))), "    "));
+    for (const engine::Write& write : writes) {
+      surroundings.out(format("+ {}\n", write.ref.text()));
+      surroundings.out(indented(shown(write.object), "    "));
     }
   }
   return planned->empty() ? 0 : 1;
@@ -216,12 +262,12 @@ struct Onlooker {
 // As a person reads it. What is applied is merged into what is there, and what we applied before
 // and no longer want goes.
 std::string changesOf(Cluster& cluster, const engine::Write& write) {
-  if (write.op == engine::Write::Op::Create) return indented(shown(write.object), "    ");
-  if (write.op != engine::Write::Op::Apply) return "";
+  if (write.op == engine::Write::Op::Create) return shown(write.object);
+  if (write.op != engine::Write::Op::Apply) return write.why;
   auto there = cluster.await<json::Value>([&](auto done) {
     return cluster.client->get(write.ref.resource, write.ref.key, std::move(done));
   });
-  if (!there || write.ref.resource.kind == "Secret") return "    " + write.why + "\n";
+  if (!there || write.ref.resource.kind == "Secret") return write.why;
   json::Value wanted = write.object;
   wanted.make("metadata").make("annotations").makeObject().erase(engine::kApplied);
   json::Value before = *there;
@@ -229,8 +275,27 @@ std::string changesOf(Cluster& cluster, const engine::Write& write) {
   json::Value left = kube::withoutDropped(*std::move(there), engine::kManager, write.object);
   left.make("metadata").makeObject().erase("managedFields");
   auto merged = kube::strategicMerge(kube::Type::of(write.ref.resource.gvk()), left, wanted);
-  std::string changes = merged ? json::formatDiff(json::diff(before, *merged)) : "";
-  return indented(changes.empty() ? write.why : changes, "    ");
+  if (!merged) return write.why;
+  auto changes = json::diff(byName(before), byName(*merged));
+  for (json::Change& change : changes)
+    for (std::optional<json::Value>* side : {&change.from, &change.to})
+      if (*side) **side = withoutSecrets(**side, change.path);
+  return changes.empty() ? write.why : json::formatDiff(changes);
+}
+
+// What `kubectl apply` makes of a file: what it set before and the file leaves out goes, what
+// others set stays.
+json::Value asApplied(Cluster& cluster, const engine::Ref& ref, const json::Value& file) {
+  auto there = cluster.await<json::Value>(
+      [&](auto done) { return cluster.client->get(ref.resource, ref.key, std::move(done)); });
+  if (!there) return file;
+  json::Value left = kube::withoutDropped(*there, "kubectl", file);
+  auto last =
+      json::parse(kube::annotation(*there, "kubectl.kubernetes.io/last-applied-configuration"));
+  if (last) left = json::applyMergePatch(std::move(left), json::makeMergePatch(*last, file));
+  json::Value object = json::applyMergePatch(std::move(left), file);
+  object.make("metadata").makeObject().erase("managedFields");
+  return object;
 }
 
 int planOnline(Systems& systems, const std::vector<FromFile>& files, const ClusterFlags& flags,
@@ -247,18 +312,28 @@ int planOnline(Systems& systems, const std::vector<FromFile>& files, const Clust
   engine::Engine& engine = *(*onlooker)->engine;
   engine::EngineOptions options;
   systems.serve(options);
+  std::vector<FromFile> applied = files;
+  for (FromFile& one : applied)
+    if (const kube::Kind* kind = findKind(systems, one.document.value))
+      one.document.value =
+          asApplied(cluster, refOf(*kind, one.document.value, cluster.ns), one.document.value);
   std::optional<std::vector<engine::Draft::Planned>> planned;
   std::set<engine::Ref> in_files;
-  std::unique_ptr<engine::Draft> draft;
-  // What a plan looks at for the first time is known a moment later.
+  // What a plan looks at for the first time is known a moment later; and who has the names that it
+  // wants.
   bool settled = cluster.loop.runUntil(
       [&] {
-        draft = std::make_unique<engine::Draft>(&engine.source());
-        auto refs = lay(systems, files, cluster.ns, &engine, *draft);
+        engine::Draft draft(engine.source(), engine.observed());
+        auto refs = lay(systems, applied, cluster.ns, &engine, draft);
         in_files = {refs.begin(), refs.end()};
-        planned = draft->settle(options.kinds, refs, SystemClock().now(),
-                                [&](const engine::Ref& ref) { return engine.readersOf(ref); });
-        return planned.has_value();
+        planned = draft.settle(options.kinds, refs, SystemClock().now(),
+                               [&](const engine::Ref& ref) { return engine.readersOf(ref); });
+        bool known = planned.has_value();
+        for (const auto& one : planned ? *planned : std::vector<engine::Draft::Planned>())
+          for (const engine::Write& write : one.writes)
+            known &= write.op != engine::Write::Op::Create ||
+                     engine.lookFor(write.ref) != engine::Source::State::NotYet;
+        return known;
       },
       kPatience);
   if (!settled) {
@@ -266,8 +341,7 @@ int planOnline(Systems& systems, const std::vector<FromFile>& files, const Clust
     return 2;
   }
   bool differs = false;
-  for (const auto& [ref, plan] : *planned) {
-    auto writes = engine.changes(ref, draft->at(ref), plan);
+  for (const auto& [ref, plan, writes] : *planned) {
     if (writes.empty() && !in_files.contains(ref)) continue;
     surroundings.out(withoutControls(ref.text()) + "\n");
     surroundings.out(conditionsOf(plan));
@@ -277,7 +351,7 @@ int planOnline(Systems& systems, const std::vector<FromFile>& files, const Clust
                   : write.op == engine::Write::Op::Conflict ? '!'
                                                             : '~';
       surroundings.out(format("{} {}\n", sign, write.ref.text()));
-      surroundings.out(changesOf(cluster, write));
+      surroundings.out(indented(changesOf(cluster, write), "    "));
       differs = true;
     }
     if (writes.empty()) surroundings.out("  nothing changes\n");
@@ -292,10 +366,12 @@ class Why {
   Why(const Systems& systems, Onlooker& onlooker, const Surroundings& surroundings)
       : systems_(systems), onlooker_(onlooker), surroundings_(surroundings) {}
 
-  void tell(const engine::Ref& ref, int depth = 0) {
+  // True when it is ready.
+  bool tell(const engine::Ref& ref, int depth = 0) {
     std::string indent(static_cast<std::size_t>(depth) * 2, ' ');
     auto say = [&](const std::string& text) {
       surroundings_.out(indent + withoutControls(text) + "\n");
+      return false;
     };
     auto object = onlooker_.engine->objectOf(ref);
     if (!object) return say(format("{} does not exist: create it", ref.text()));
@@ -308,7 +384,7 @@ class Why {
         told->observed_generation == kube::generation(*object))
       ready = &*told;
     if (ready && ready->status == kube::ConditionStatus::True)
-      return say(format("{} is ready", ref.text()));
+      return !say(format("{} is ready", ref.text()));
     say(format("{} is not ready: {}: {}", ref.text(), ready ? ready->reason : "NotYet",
                ready ? ready->message : "it has not been looked at"));
     std::set<engine::Ref> seen;
@@ -319,20 +395,15 @@ class Why {
       if (own && read.ref != ref) {
         auto other = onlooker_.engine->objectOf(read.ref);
         if (!other || !kube::isConditionTrue(*other, "Ready")) tell(read.ref, depth + 1);
-      } else if (read.seen == 0 && !isChild(preview, read.ref) &&
-                 (!ready || ready->message.find(read.ref.key.name) != std::string::npos)) {
+      } else if (std::string named = format("{} \"{}\"", read.ref.resource.kind, read.ref.key.name);
+                 read.seen == 0 && ready && ready->message.find(named) != std::string::npos) {
         say(format("  {} does not exist: create it", read.ref.text()));
       }
     }
-  }
-
- private:
-  static bool isChild(const engine::Engine::Preview& preview, const engine::Ref& ref) {
-    for (const engine::Child& child : preview.plan.children)
-      if (child.ref() == ref) return true;
     return false;
   }
 
+ private:
   const Systems& systems_;
   Onlooker& onlooker_;
   const Surroundings& surroundings_;
@@ -347,9 +418,9 @@ int why(Systems& systems, const ClusterFlags& flags, const std::string& what,
   if (name.empty()) return fail(surroundings, "say which: `cadre why agent/NAME`");
   auto onlooker = Onlooker::start(systems, flags, surroundings);
   if (!onlooker) return fail(surroundings, onlooker.error().text());
-  Why(systems, **onlooker, surroundings)
-      .tell({(*kind)->resource(), {(*onlooker)->cluster->ns, std::string(name)}});
-  return 0;
+  bool ready = Why(systems, **onlooker, surroundings)
+                   .tell({(*kind)->resource(), {(*onlooker)->cluster->ns, std::string(name)}});
+  return ready ? 0 : 1;
 }
 
 }  // namespace
@@ -390,7 +461,8 @@ void addWhy(CLI::App& app, const Surroundings& surroundings, int& exit_code) {
     std::string what;
   };
   auto flags = std::make_shared<Flags>();
-  auto* command = app.add_subcommand("why", "Tell why an object is not ready, and what to do");
+  auto* command = app.add_subcommand(
+      "why", "Tell why an object is not ready, and what to do; exit 0 when it is");
   flags->cluster.addTo(*command, /*with_namespaces=*/true);
   flags->systems.addTo(*command);
   command->add_option("KIND/NAME", flags->what, "As agent/helper")->required();

@@ -26,6 +26,13 @@ std::string pointerOf(std::string_view path) {
   return pointer;
 }
 
+bool isOurs(const Systems& systems, const json::Value& object) {
+  std::string_view group = cut(object["apiVersion"].string(), "/").first;
+  for (const kube::Kind* kind : systems.kinds())
+    if (kind->resource().group == group) return true;
+  return false;
+}
+
 int validateFiles(const std::vector<std::string>& paths, const Surroundings& surroundings) {
   Systems systems;
   auto objects = readObjects(paths);
@@ -33,7 +40,7 @@ int validateFiles(const std::vector<std::string>& paths, const Surroundings& sur
     fail(surroundings, objects.error().text());
     return 2;
   }
-  int wrong = 0, checked = 0;
+  int wrong = 0, checked = 0, passed_over = 0;
   for (const FromFile& one : *objects) {
     const json::Value& object = one.document.value;
     if (object["apiVersion"].string().empty() || object["kind"].string().empty()) {
@@ -45,7 +52,16 @@ int validateFiles(const std::vector<std::string>& paths, const Surroundings& sur
       continue;
     }
     const kube::Kind* kind = findKind(systems, object);
-    if (!kind) continue;  // the API server's business
+    if (!kind && isOurs(systems, object)) {
+      surroundings.out(
+          withoutControls(format("{}:{}: there is no kind {} in {}", one.file, one.document.line,
+                                 object["kind"].string(), object["apiVersion"].string())) +
+          "\n");
+      ++checked, ++wrong;
+    } else if (!kind) {  // the API server's business
+      ++passed_over;
+    }
+    if (!kind) continue;
     ++checked;
     kube::Validation validation = kube::validate(*kind, object);
     auto say = [&](std::string_view path, std::string_view how, const std::string& text) {
@@ -60,8 +76,11 @@ int validateFiles(const std::vector<std::string>& paths, const Surroundings& sur
       say(cut(warning, ":").first, "warning: ", warning);
     wrong += !validation.errors.empty() || !validation.unknown.empty();
   }
-  surroundings.err(format("{} of {} objects are right\n", checked - wrong, checked));
-  return wrong ? 1 : 0;
+  surroundings.err(format("{} of {} objects are right", checked - wrong, checked));
+  if (passed_over > 0)
+    surroundings.err(format("; {} of other kinds were not looked at", passed_over));
+  surroundings.err("\n");
+  return wrong || checked == 0 ? 1 : 0;
 }
 
 }  // namespace
