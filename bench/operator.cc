@@ -63,35 +63,39 @@ void foreign(net::Loop& loop, kube::Client& client, const Work& work) {
   });
 }
 
-// A cluster in which every Deployment that is asked for has just been made.
+// A cluster in which the owner's Deployment and Service have just been made.
 class JustMade final : public engine::Source {
  public:
+  explicit JustMade(std::string_view owner_uid) : owner_uid_(owner_uid) {}
   State state(const engine::Ref&) override { return State::Known; }
   State state(const kube::Resource&) override { return State::Known; }
   std::optional<json::Value> find(const engine::Ref& ref) override {
-    if (ref.resource != kaos::kDeployments) return std::nullopt;
-    return json::Object{{"metadata", json::Object{{"name", ref.key.name}, {"generation", 1}}},
-                        {"spec", json::Object{{"replicas", 1}}},
-                        {"status", json::Object{}}};
+    if (ref.resource != kaos::kDeployments && ref.resource != kaos::kServices) return std::nullopt;
+    json::Value made =
+        json::Object{{"metadata", json::Object{{"name", ref.key.name}, {"generation", 1}}},
+                     {"spec", json::Object{{"replicas", 1}}},
+                     {"status", json::Object{}}};
+    made.make("metadata").make("labels").make(engine::kOwnerUid) = owner_uid_;
+    return made;
   }
   std::vector<kube::ObjectKey> keys(const kube::Resource&, const engine::Index&,
                                     const std::string&) override {
     return {};
   }
   engine::Fact observe(const engine::Observation&) override { return {}; }
+
+ private:
+  const std::string owner_uid_;
 };
 
 // For each object its Deployment, its Service and its status.
 std::vector<engine::Write> writesInAdvance(const std::vector<json::Value>& servers, Time now) {
-  JustMade made;
   kaos::Settings settings;
-  engine::Observed nothing{.find = [](const auto&) { return std::nullopt; },
-                           .owned = [](auto) { return std::vector<engine::Ref>(); },
-                           .admitted = [](const auto&, json::Value object) { return object; },
-                           .accepted = [](const auto&, const auto&) { return false; }};
+  const engine::Observed nothing = engine::Observed::nothing();
   std::vector<engine::Write> writes;
   for (const json::Value& server : servers) {
     engine::Ref ref{kaos::kMcpServers, kube::ObjectKey::of(server)};
+    JustMade made(kube::uid(server));
     engine::World world(made, now);
     engine::Plan plan = kaos::planMcpServer(server, world, settings);
     auto children = engine::reconcileChildren(ref, server, plan, nothing);
