@@ -379,7 +379,7 @@ std::vector<KindRef> kindsOf(const json::Value& crd, Natives natives) {
   for (const json::Value& version : spec["versions"].array())
     if (version["storage"].boolean())
       if (auto read = kube::readSchema(version["schema"]["openAPIV3Schema"])) {
-        stored = std::make_shared<kube::Schema>(std::move(read->schema));
+        stored = std::make_shared<kube::Schema>(*std::move(read));
         stored->embedded = true;
       }
   if (!stored) return kinds;
@@ -387,7 +387,7 @@ std::vector<KindRef> kindsOf(const json::Value& crd, Natives natives) {
     if (!version["served"].boolean()) continue;
     auto read = kube::readSchema(version["schema"]["openAPIV3Schema"]);
     if (!read) continue;
-    kinds.push_back(std::make_shared<CustomKind>(crd, version, std::move(read->schema), stored,
+    kinds.push_back(std::make_shared<CustomKind>(crd, version, *std::move(read), stored,
                                                  nativeOf(natives, spec, version)));
   }
   return kinds;
@@ -400,10 +400,7 @@ std::vector<std::string> uncheckedOf(const json::Value& crd, Natives natives) {
     const std::string& name = version["name"].string();
     const json::Value& schema = version["schema"]["openAPIV3Schema"];
     std::vector<std::string> found;
-    if (auto read = kube::readSchema(schema); !read)
-      found.push_back(read.error().message);
-    else
-      found = std::move(read->unchecked);
+    if (auto read = kube::readSchema(schema); !read) found.push_back(read.error().message);
     if (!nativeOf(natives, spec, version)) collectRules(schema, "", found);
     for (std::string& one : found)
       out.push_back(format("{}/{}: {}", spec["names"]["plural"].string(), name,

@@ -208,8 +208,7 @@ TEST(CustomKind, TellsWhatIsNotChecked) {
   json::Value crd = simple(R"y({type: object, x-kubernetes-validations: [{rule: "has(self.spec)"}],
     properties: {spec: {type: object, properties: {a: {type: array, items: {type: string,
     x-kubernetes-validations: [{rule: "self != 'x'"}]}}, b: {type: string, pattern: "(?i)x"}}}}})y");
-  EXPECT_THAT(uncheckedOf(crd), ElementsAre(HasSubstr("gears/v1: spec.b: the pattern (?i)x"),
-                                            "gears/v1: the object: the rule `has(self.spec)` is "
+  EXPECT_THAT(uncheckedOf(crd), ElementsAre("gears/v1: the object: the rule `has(self.spec)` is "
                                             "not evaluated",
                                             "gears/v1: spec.a[]: the rule `self != 'x'` is not "
                                             "evaluated"));

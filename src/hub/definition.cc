@@ -170,34 +170,10 @@ class StructuralRules {
                  nested(inner, first && skip_first_all, inner_path);
                });
     const std::string& pattern = schema["pattern"].string();
-    if (auto problem = badPattern(pattern); !problem.empty())
-      out_.invalid(
-          at(path, "pattern"), pattern,
-          "must be a valid regular expression, but isn't: error parsing regexp: " + problem);
-  }
-
-  // Patterns in a syntax that is not known here are taken. These are known to be wrong.
-  static std::string badPattern(std::string_view pattern) {
-    int open = 0;
-    bool in_class = false;
-    for (std::size_t i = 0; i < pattern.size(); ++i) {
-      char c = pattern[i];
-      if (c == '\\') {
-        if (++i == pattern.size()) return "trailing backslash at end of expression: ``";
-      } else if (in_class) {
-        in_class = c != ']';
-      } else if (c == '[') {
-        in_class = true;
-        if (pattern.substr(i + 1).starts_with("^")) ++i;
-        if (pattern.substr(i + 1).starts_with("]")) ++i;
-      } else if (c == '(') {
-        ++open;
-      } else if (c == ')' && --open < 0) {
-        return format("unexpected ): `{}`", pattern);
-      }
-    }
-    if (in_class) return format("missing closing ]: `{}`", pattern.substr(pattern.rfind('[')));
-    return open > 0 ? format("missing closing ): `{}`", pattern) : "";
+    if (auto parsed = kube::Pattern::parse(pattern); !parsed)
+      out_.invalid(at(path, "pattern"), pattern,
+                   "must be a valid regular expression, but isn't: error parsing regexp: " +
+                       parsed.error().message);
   }
 
   void nested(const json::Value& schema, bool skip_any, const std::string& path) {
@@ -482,16 +458,16 @@ void checkDefaults(const json::Value& json, const std::string& path, bool root, 
   if (const json::Value& value = json["default"]; !value.isNull()) {
     auto read = kube::readSchema(json);
     if (!read) return;
-    bool embedded = root || read->schema.embedded;
+    bool embedded = root || read->embedded;
     std::string place = at(path, "default");
     json::Value pruned = value;
-    read->schema.embedded = embedded;
-    kube::prune(read->schema, pruned);
+    read->embedded = embedded;
+    kube::prune(*read, pruned);
     if (!(pruned == value)) out.invalid(place, value, "must not have unknown fields");
     Errors errors;
     if (embedded && value.isObject()) errors = kube::validateEmbeddedObject(value, place);
-    if (errors.empty()) errors = kube::validateEmbedded(read->schema, value, place);
-    if (errors.empty()) errors = kube::validateShape(read->schema, value, {.root = place});
+    if (errors.empty()) errors = kube::validateEmbedded(*read, value, place);
+    if (errors.empty()) errors = kube::validateShape(*read, value, {.root = place});
     out.add(std::move(errors));
   }
   if (json["items"].isObject()) checkDefaults(json["items"], at(path, "items"), false, out);

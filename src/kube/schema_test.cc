@@ -376,8 +376,7 @@ TEST(Schema, ProblemsOfDescriptions) {
           "spec.text: is required and has a default: that is never used",
           "the default is wrong: spec.text: Invalid value: \"!\": spec.text in body should match "
           "'^[a-z]$'",
-          "spec.number: the pattern ^(: a ) is missing at position 2",
-          "spec.number: has no documentation",
+          "spec.number: missing closing ): `^(`", "spec.number: has no documentation",
           "spec.number: has a size, but is no text, list or map",
           "spec.ports: the key host must be a field that is required or has a default",
           "spec.ports: the key x must be a field that is required or has a default",

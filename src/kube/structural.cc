@@ -29,7 +29,7 @@ std::optional<double> number(const json::Value& value) {
 
 class Reader {
  public:
-  Schema read(const json::Value& json, const std::string& path, std::size_t depth) {
+  Schema read(const json::Value& json, std::size_t depth) {
     Schema schema{.type = typeOf(json)};
     if (depth > kMaxSchemaDepth || ++parts_ > kMaxSchemaParts) {
       if (problem_.empty())
@@ -43,11 +43,11 @@ class Reader {
     schema.embedded = json["x-kubernetes-embedded-resource"].boolean();
     if (const json::Value& fallback = json["default"]; !fallback.isNull())
       schema.fallback = fallback;
-    values(json, path, schema);
+    values(json, schema);
     sizes(json, schema);
     lists(json, schema);
-    members(json, path, depth, schema);
-    combined(json, path, depth, schema);
+    members(json, depth, schema);
+    combined(json, depth, schema);
     return schema;
   }
 
@@ -56,10 +56,8 @@ class Reader {
     return Error{.code = Code::ResourceExhausted, .message = problem_};
   }
 
-  std::vector<std::string> unchecked;
-
  private:
-  void values(const json::Value& json, const std::string& path, Schema& schema) {
+  void values(const json::Value& json, Schema& schema) {
     schema.one_of = json["enum"].array();
     schema.least = number(json["minimum"]);
     schema.most = number(json["maximum"]);
@@ -71,12 +69,10 @@ class Reader {
       schema.format = name;
     const std::string& pattern = json["pattern"].string();
     if (pattern.empty()) return;
-    if (auto parsed = Pattern::parse(pattern)) {
+    if (auto parsed = Pattern::parse(pattern))
       schema.pattern = *std::move(parsed);
-    } else {
-      schema.bad_pattern = parsed.error().message;
-      unchecked.push_back(format("{}: {}", path, parsed.error().message));
-    }
+    else
+      schema.bad_pattern = parsed.error().message;  // no such CRD is stored
   }
 
   // By its type only one of the three means anything; without one, the first that is there.
@@ -108,10 +104,9 @@ class Reader {
       schema.keys.push_back(key.string());
   }
 
-  void members(const json::Value& json, const std::string& path, std::size_t depth,
-               Schema& schema) {
+  void members(const json::Value& json, std::size_t depth, Schema& schema) {
     for (const auto& [name, inner] : json["properties"].object())
-      schema.fields.push_back({name, read(inner, format("{}.{}", path, name), depth + 1)});
+      schema.fields.push_back({name, read(inner, depth + 1)});
     for (const json::Value& name : json["required"].array()) {
       auto field = std::ranges::find(schema.fields, name.string(), &Property::name);
       if (field == schema.fields.end())
@@ -120,25 +115,23 @@ class Reader {
         field->schema.required = true;
     }
     if (const json::Value& items = json["items"]; items.isObject() && schema.type != Type::Map)
-      schema.items = std::make_unique<Schema>(read(items, path + "[]", depth + 1));
+      schema.items = std::make_unique<Schema>(read(items, depth + 1));
     const json::Value& others = json["additionalProperties"];
     if (others.isObject() && schema.type == Type::Map)
-      schema.items = std::make_unique<Schema>(read(others, path + "{}", depth + 1));
+      schema.items = std::make_unique<Schema>(read(others, depth + 1));
     schema.closed = others.isBool() && !others.boolean();
   }
 
-  void combined(const json::Value& json, const std::string& path, std::size_t depth,
-                Schema& schema) {
+  void combined(const json::Value& json, std::size_t depth, Schema& schema) {
     Schema::Combined out;
     auto take = [&](std::string_view name, std::vector<Schema>& into) {
-      for (const json::Value& inner : json[name].array())
-        into.push_back(read(inner, path, depth + 1));
+      for (const json::Value& inner : json[name].array()) into.push_back(read(inner, depth + 1));
     };
     take("allOf", out.all);
     take("anyOf", out.any);
     take("oneOf", out.one);
     if (const json::Value& inner = json["not"]; inner.isObject())
-      out.none = std::make_unique<Schema>(read(inner, path, depth + 1));
+      out.none = std::make_unique<Schema>(read(inner, depth + 1));
     if (out.all.empty() && out.any.empty() && out.one.empty() && !out.none) return;
     schema.combined = std::make_shared<Schema::Combined>(std::move(out));
   }
@@ -149,11 +142,11 @@ class Reader {
 
 }  // namespace
 
-Result<Structural> readSchema(const json::Value& open_api) {
+Result<Schema> readSchema(const json::Value& open_api) {
   Reader reader;
-  Schema schema = reader.read(open_api, "", 0);
+  Schema schema = reader.read(open_api, 0);
   CADRE_TRY(reader.result());
-  return Structural{.schema = std::move(schema), .unchecked = std::move(reader.unchecked)};
+  return schema;
 }
 
 }  // namespace cadre::kube

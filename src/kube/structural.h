@@ -1,8 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
-#include <vector>
 
 #include "base/result.h"
 #include "json/value.h"
@@ -15,12 +13,7 @@ namespace cadre::kube {
 // as it means something.
 //
 // ResourceExhausted when it is too deep or has too many parts.
-struct Structural {
-  Schema schema;
-  // What is not checked here, as sentences: patterns in a syntax that is Go's alone.
-  std::vector<std::string> unchecked;
-};
-Result<Structural> readSchema(const json::Value& open_api);
+Result<Schema> readSchema(const json::Value& open_api);
 
 inline constexpr std::size_t kMaxSchemaDepth = 64;
 inline constexpr std::size_t kMaxSchemaParts = 100'000;
