@@ -226,8 +226,10 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
     outgoing_.append(bytes);
     if (outgoing_.size() > options_.max_backlog_bytes) return close();
     flush();
+    if (!closed_ && !noteBacklog()) close();
   }
   std::size_t backlog() const { return outgoing_.size(); }
+  std::size_t noted() const { return noted_; }
   void answered(bool keep_alive) {
     if (closed_) return;
     busy_ = false;
@@ -251,6 +253,8 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
       if (auto self = weak.lock(); self && !self->closed_) (self.get()->*step)();
     };
   }
+
+  bool noteBacklog();
 
   enum class Phase { Idle, Head, Body, Request };
   void enter(Phase phase) {
@@ -432,6 +436,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   void writable() {
     waiting_writable_ = false;
     flush();
+    if (!closed_) noteBacklog();
     tellIfItMayGo();
   }
 
@@ -444,6 +449,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   std::unique_ptr<Http1Parser<true>> parser_;
   std::string pending_, body_;
   SendBuffer outgoing_;
+  std::size_t noted_ = 0;  // of outgoing_, in what all have together
   std::weak_ptr<Answer> current_;
   Pending timer_;
   Phase phase_ = Phase::Head;
@@ -509,7 +515,20 @@ class Server final : public HttpServer {
 
   void handle(std::shared_ptr<ServerRequest> request) { handler_(std::move(request)); }
 
+  // False: all have too much together, and this one has more than its share.
+  bool note(std::size_t before, std::size_t now) {
+    backlog_ += now - before;
+    if (backlog_ <= options_.max_backlog_together) return true;
+    // Not from here: whoever sends to all must not lose another one meanwhile.
+    if (!std::exchange(cutting_, true))
+      loop_.post([this, alive = std::weak_ptr(alive_)] {
+        if (!alive.expired()) cutSlowest();
+      });
+    return now < backlog_ / connections_.size();
+  }
+
   void closed(const std::shared_ptr<ServerConnection>& connection) {
+    backlog_ -= connection->noted();
     connections_.erase(connection);
     mayHaveRoom();
     tellIfDrained();
@@ -520,6 +539,18 @@ class Server final : public HttpServer {
   }
 
  private:
+  void cutSlowest() {
+    cutting_ = false;
+    while (backlog_ > options_.max_backlog_together) {
+      auto slowest = *std::max_element(
+          connections_.begin(), connections_.end(),
+          [](const auto& a, const auto& b) { return a->backlog() < b->backlog(); });
+      std::weak_ptr<bool> alive = alive_;
+      slowest->close();
+      if (alive.expired()) return;
+    }
+  }
+
   // Never from inside: whoever hears it may destroy the server.
   void tellIfDrained() {
     if (connections_.empty() && drained_) loop_.post(std::exchange(drained_, nullptr));
@@ -566,7 +597,9 @@ class Server final : public HttpServer {
   std::set<std::shared_ptr<ServerConnection>> connections_;
   Function<void()> drained_;
   Pending retry_;
-  bool full_ = false;  // somebody waits, and nobody may go
+  bool full_ = false;        // somebody waits, and nobody may go
+  std::size_t backlog_ = 0;  // of all
+  bool cutting_ = false;     // the slowest, in a moment
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::uint16_t port_ = 0;
 };
@@ -594,6 +627,11 @@ void ServerConnection::dispatch() {
 
 void ServerConnection::tellIfItMayGo() {
   if (!closed_ && mayGo()) server_->mayHaveRoom();
+}
+
+bool ServerConnection::noteBacklog() {
+  std::size_t before = std::exchange(noted_, outgoing_.size());
+  return !server_ || server_->note(before, noted_);
 }
 
 void ServerConnection::close() {

@@ -69,6 +69,8 @@ struct HttpServerOptions {
   std::uint32_t max_header_bytes = 64 << 10;
   std::size_t max_body_bytes = 3 << 20;      // more is answered 413
   std::size_t max_backlog_bytes = 64 << 20;  // a client that takes nothing is cut off here
+  // And where all of them together take too little, those that are furthest behind.
+  std::size_t max_backlog_together = 512 << 20;
   Duration head_timeout = 10s;  // from connecting, or from the first byte, to a complete head
   Duration body_timeout = 60s;
   Duration idle_timeout = 120s;  // between requests

@@ -435,6 +435,38 @@ TEST(HttpServer, AClientThatTakesNothingIsCutOff) {
   EXPECT_EQ(served.server->connections(), 0u);
 }
 
+TEST(HttpServer, ClientsThatTakeTooLittleTogetherAreCutOffTheSlowestFirst) {
+  std::vector<std::shared_ptr<ServerRequest>> held;
+  Served served(
+      [&](std::shared_ptr<ServerRequest> request) {
+        request->begin(200, {});
+        held.push_back(std::move(request));
+      },
+      {.max_backlog_bytes = 64 << 20, .max_backlog_together = 32 << 20});
+  std::vector<asio::ip::tcp::socket> sockets;
+  for (int i = 0; i < 8; ++i) {
+    auto& socket = sockets.emplace_back(contextOf(served.loop));
+    socket.connect({asio::ip::make_address("127.0.0.1"), served.server->port()});
+    asio::write(socket, asio::buffer(std::string("GET / HTTP/1.1\r\nHost: x\r\n\r\n")));
+  }
+  ASSERT_TRUE(served.loop.runUntil([&] { return held.size() == 8; }, kSoon));
+  auto together = [&] {
+    std::size_t bytes = 0;
+    for (const auto& request : held) bytes += request->backlog();
+    return bytes;
+  };
+  std::string piece(1 << 20, 'x');
+  // The last has little to take; the others get more than all of them may have.
+  for (int round = 0; round < 16; ++round) {
+    for (int i = 0; i < 7; ++i) held[static_cast<std::size_t>(i)]->write(piece);
+    EXPECT_LE(together(), std::size_t{33 << 20});
+  }
+  for (int i = 0; i < 6; ++i) held[7]->write(piece);  // more than the system takes
+  ASSERT_TRUE(served.loop.runUntil([&] { return together() <= (32 << 20); }, kSoon));
+  EXPECT_LT(served.server->connections(), 8u);
+  EXPECT_GT(held[7]->backlog(), 0u) << "who is not behind stays";
+}
+
 TEST(HttpServer, DrainFinishesWhatIsUnderWay) {
   std::shared_ptr<ServerRequest> held;
   Served served([&](std::shared_ptr<ServerRequest> request) { held = std::move(request); });
