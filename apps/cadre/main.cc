@@ -5,7 +5,11 @@
 
 int main(int argc, char** argv) {
   auto writeTo = [](std::FILE* stream) {
-    return [stream](std::string_view text) { std::fwrite(text.data(), 1, text.size(), stream); };
+    // At once: a program that goes on running may be read through a pipe.
+    return [stream](std::string_view text) {
+      std::fwrite(text.data(), 1, text.size(), stream);
+      std::fflush(stream);
+    };
   };
   cadre::cli::Surroundings surroundings{
       .env = cadre::net::currentEnvironment(), .out = writeTo(stdout), .err = writeTo(stderr)};

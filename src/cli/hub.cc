@@ -213,7 +213,10 @@ Result<int> runHub(const HubFlags& flags, const Surroundings& surroundings) {
             }));
   std::string url = format("https://{}", net::authority(flags.address, server->port()));
   fs::path config = data / "kubeconfig";
-  CADRE_TRY(writeFile(config, json::writeYaml(kubeconfig(url, authority, admin))));
+  std::string login = json::writeYaml(kubeconfig(url, authority, admin));
+  // A disk that is full is no reason not to serve what is there.
+  if (auto before = readFile(config); !before || *before != login)
+    CADRE_TRY(writeFile(config, login));
   surroundings.out(format("{}\n", config.string()));
   Pending signals = net::onSignals(loop, {SIGINT, SIGTERM}, [&](int) { loop.stop(); });
   loop.run();

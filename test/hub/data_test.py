@@ -2,6 +2,7 @@
 
 import json
 import resource
+import socket
 import subprocess
 import unittest
 
@@ -109,6 +110,30 @@ class DataTest(HubTest):
         self.assertIsNone(hub.poll(), "it goes on")
         names = self.kubectl(Place, "get", "configmaps", "-o", "name").split()
         self.assertEqual(len([n for n in names if n.startswith("configmap/c-")]), refused[0])
+
+    def test_a_hub_starts_on_a_full_disk_and_shows_what_is_there(self):
+        disk = self.hub().data / "disk"
+        disk.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", disk], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", disk], check=True)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        hub = Hub(disk / "data", "--port", str(port))
+        self.addCleanup(lambda: hub.process.poll() is None and hub.stop("kill"))
+        self.kubectl(hub, "create", "configmap", "colors", "--from-literal=wall=white")
+        hub.stop()
+        (disk / "filler").write_bytes(b"x" * (3 << 20))
+        with open(disk / "filler", "ab", buffering=0) as filler:
+            with self.assertRaises(OSError):
+                while True:
+                    filler.write(b"x" * 4096)
+        hub.process = subprocess.Popen([CADRE, "hub", "--data", hub.data, *hub.argv], text=True,
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertIn("kubeconfig", hub.process.stdout.readline())  # it serves
+        self.assertEqual(self.kubectl(hub, "get", "cm", "colors", "-o", "jsonpath={.data.wall}"), "white")
+        self.assertIn("Internal error", self.kubectl(hub, "create", "namespace", "more", fails=True))
+        (disk / "filler").unlink()
+        self.kubectl(hub, "create", "namespace", "more")
 
 
 if __name__ == "__main__":
