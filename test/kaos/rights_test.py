@@ -69,7 +69,7 @@ class RightsTest(ClusterTest):
                 lines = done.stderr.splitlines()
                 self.assertEqual([line[: len(start)] for line, start in zip(lines, said, strict=True)], said)
                 done = cadre(user, "why", "mcpserver/words")
-                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(done.returncode, 1, done.stderr)
                 self.assertIn("MCPServer shop/words is not ready: RollingOut", done.stdout)
 
         # What would be said without these is not what the operator does.
