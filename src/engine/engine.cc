@@ -18,6 +18,8 @@ constexpr Duration kLookAgain = 100ms;
 constexpr Duration kLived = 1min;  // a child that is there for so long has not gone at once
 const kube::Resource kEvents{"", "v1", "events", "Event"};
 
+bool isBefore(const Ref* a, const Ref& b) { return *a < b; }
+
 // What the server will say again, however often it is asked.
 bool isRefusal(const Error& error) {
   return error.code == Code::InvalidArgument || error.code == Code::Forbidden ||
@@ -96,7 +98,7 @@ Engine::Engine(kube::Client& client, Random& random, EngineOptions options)
                 [this](const std::string& key) {
                   auto readers = fact_readers_.find(key);
                   if (readers == fact_readers_.end()) return;
-                  for (const Ref& reader : readers->second) queue_.add(reader);
+                  for (const Ref* reader : readers->second) queue_.add(*reader);
                 }),
       acts_(client.scheduler(), random, std::move(options_.acts),
             [this](const Ref& who) { queue_.add(who); }),
@@ -136,14 +138,14 @@ void Engine::changed(const kube::Resource& resource, const Table& table,
   // Children wake their owner: it may have to repair them.
   for (const auto& [index, value] : change.at)
     if (index == kByOwner.name)
-      if (auto owner = by_uid_.find(value); owner != by_uid_.end()) queue_.add(owner->second);
+      if (auto owner = by_uid_.find(value); owner != by_uid_.end()) queue_.add(*owner->second);
 
-  auto wake = [&](const std::set<Ref>& readers, auto concerns) {
-    for (const Ref& reader : readers) {
-      const Entry& entry = entries_[reader];
+  auto wake = [&](const Readers& readers, auto concerns) {
+    for (const Ref* reader : readers) {
+      const Entry& entry = entries_.at(*reader);
       if (entry.strangers.contains(ref) ||
           std::any_of(entry.reads.begin(), entry.reads.end(), concerns))
-        queue_.add(reader);
+        queue_.add(*reader);
     }
   };
   if (auto readers = object_readers_.find(ref); readers != object_readers_.end())
@@ -169,8 +171,8 @@ void Engine::changed(const kube::Resource& resource, const Table& table,
 // An object that has plans of its own came, changed or went.
 void Engine::planChanged(const Ref& ref, const json::Value* object) {
   if (!object) return forget(ref);
-  bool is_new = !entries_.contains(ref);
-  Entry& entry = entries_[ref];
+  auto [found, is_new] = entries_.try_emplace(ref);
+  Entry& entry = found->second;
   if (is_new) slots_.open(++unplanned_ == 0);
   std::string uid(kube::uid(*object));
   if (entry.uid != uid) {  // another one under the same name
@@ -181,7 +183,7 @@ void Engine::planChanged(const Ref& ref, const json::Value* object) {
     entry.accepted.clear();
     entry.told.clear();
   }
-  by_uid_.insert_or_assign(uid, ref);
+  by_uid_.insert_or_assign(uid, &found->first);
   std::string_view version = kube::resourceVersion(*object);
   if (version == entry.own_version) return;
   // It may be what our own write makes of it, told before the answer.
@@ -215,7 +217,7 @@ void Engine::forget(const Ref& ref) {
 void Engine::stateChanged(const kube::Resource& resource) {
   for (const Ref& ref : std::exchange(waiting_, {})) queue_.add(ref, Queue::Rank::First);
   if (auto readers = kind_readers_.find(resource); readers != kind_readers_.end())
-    for (const Ref& reader : readers->second) queue_.add(reader);
+    for (const Ref* reader : readers->second) queue_.add(*reader);
   in_vain_ = 0;
   if (queue_.depth() > 0) wakeUp();
 }
@@ -231,6 +233,7 @@ void Engine::wakeUp(Duration after) {
 
 void Engine::subscribe(const Ref& ref, std::vector<Read> reads) {
   Entry& entry = entries_[ref];
+  reads.shrink_to_fit();  // it is kept as long as the object
   for (const Read& read : reads) subscribe(ref, read);
   std::vector<Read> before = std::exchange(entry.reads, std::move(reads));
   auto same = [](const Read& a, const Read& b) {
@@ -244,19 +247,19 @@ void Engine::subscribe(const Ref& ref, std::vector<Read> reads) {
 }
 
 void Engine::subscribe(const Ref& ref, const Read& read) {
+  auto join = [&](Readers& readers) {
+    auto place = std::lower_bound(readers.begin(), readers.end(), ref, isBefore);
+    if (place == readers.end() || **place != ref) readers.insert(place, &entries_.find(ref)->first);
+  };
   switch (read.what) {
     case Read::What::Object:
-      object_readers_[read.ref].insert(ref);
-      break;
+      return join(object_readers_[read.ref]);
     case Read::What::List:
-      list_readers_[{read.ref.resource, std::string(read.index), read.value}].insert(ref);
-      break;
+      return join(list_readers_[{read.ref.resource, std::string(read.index), read.value}]);
     case Read::What::Served:
-      kind_readers_[read.ref.resource].insert(ref);
-      break;
+      return join(kind_readers_[read.ref.resource]);
     case Read::What::Fact:
-      fact_readers_[read.value].insert(ref);
-      break;
+      return join(fact_readers_[read.value]);
   }
 }
 
@@ -264,8 +267,12 @@ void Engine::unsubscribe(const Ref& ref, const Read& read) {
   // True when nobody is left.
   auto leave = [&](auto& readers, const auto& key) {
     auto found = readers.find(key);
-    if (found == readers.end() || found->second.erase(ref) == 0 || !found->second.empty())
-      return false;
+    if (found == readers.end()) return false;
+    Readers& all = found->second;
+    auto place = std::lower_bound(all.begin(), all.end(), ref, isBefore);
+    if (place == all.end() || **place != ref) return false;
+    all.erase(place);
+    if (!all.empty()) return false;
     readers.erase(found);
     return true;
   };
@@ -518,10 +525,13 @@ Engine::Preview Engine::preview(const Ref& ref, const json::Value& object) {
 
 std::vector<Ref> Engine::readersOf(const Ref& ref) const {
   std::set<Ref> all;
+  auto add = [&](const Readers& readers) {
+    for (const Ref* reader : readers) all.insert(*reader);
+  };
   if (auto readers = object_readers_.find(ref); readers != object_readers_.end())
-    all = readers->second;
+    add(readers->second);
   for (const auto& [list, readers] : list_readers_)
-    if (std::get<0>(list) == ref.resource) all.insert(readers.begin(), readers.end());
+    if (std::get<0>(list) == ref.resource) add(readers);
   return {all.begin(), all.end()};
 }
 

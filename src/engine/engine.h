@@ -156,14 +156,16 @@ class Engine final : private Source {
   Logger& logger_;
   std::map<kube::Resource, const Served*> served_;
   std::map<Ref, Entry> entries_;
-  std::map<std::string, Ref, std::less<>> by_uid_;
-  std::set<Ref> waiting_;  // for something that is not known yet
+  std::map<std::string, const Ref*, std::less<>> by_uid_;  // to keys of entries_
+  std::set<Ref> waiting_;                                  // for something that is not known yet
 
-  // Who reads what.
-  std::map<Ref, std::set<Ref>> object_readers_;
-  std::map<std::tuple<kube::Resource, std::string, std::string>, std::set<Ref>> list_readers_;
-  std::map<kube::Resource, std::set<Ref>> kind_readers_;
-  std::map<std::string, std::set<Ref>> fact_readers_;
+  // Who reads what. They are keys of entries_, in their order: most things have one reader, and
+  // there are many.
+  using Readers = std::vector<const Ref*>;
+  std::map<Ref, Readers> object_readers_;
+  std::map<std::tuple<kube::Resource, std::string, std::string>, Readers> list_readers_;
+  std::map<kube::Resource, Readers> kind_readers_;
+  std::map<std::string, Readers> fact_readers_;
 
   Picture picture_;
   Observer observer_;
