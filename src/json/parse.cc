@@ -78,6 +78,7 @@ class Builder {
   bool on_object_begin(ErrorCode& ec) {
     if (!charge(2, ec)) return false;
     if (skipping_) return ++skipped_depth_, true;
+    if (isTooDeep()) return cut(ec);
     frames_.push_back({Kind::Object, members_.size()});
     return true;
   }
@@ -94,6 +95,7 @@ class Builder {
   bool on_array_begin(ErrorCode& ec) {
     if (!charge(2, ec)) return false;
     if (skipping_) return ++skipped_depth_, true;
+    if (isTooDeep()) return cut(ec);
     if (atItems()) {
       frames_.push_back({Kind::Items, elements_.size()});
       bytes_before_items_ = bytes_;
@@ -187,6 +189,14 @@ class Builder {
     failure_ = failure;
     ec = boost::json::error::test_failure;  // any will do: failure_ tells
     return false;
+  }
+
+  bool isTooDeep() const { return options_.cut_deep && frames_.size() >= options_.limits.depth; }
+  // The container that begins here is null, and what is in it is passed over.
+  bool cut(ErrorCode& ec) {
+    skipping_ = true;
+    skipped_depth_ = 1;
+    return add(nullptr, ec);
   }
 
   // Counts text that is taken in, never more than there really is.
@@ -340,6 +350,8 @@ class Builder {
   std::string duplicate_key_;
 };
 
+constexpr std::size_t kDeepest = 10'100;  // a little more than any API server takes
+
 boost::json::parse_options boostOptions(std::size_t depth) {
   boost::json::parse_options options;
   options.max_depth = depth;
@@ -351,7 +363,8 @@ class Driver {
  public:
   Driver(const ParseOptions& options, std::size_t extra_depth, Function<bool(Value)> on_item)
       : limits_(options.limits),
-        parser_(boostOptions(options.limits.depth + extra_depth), options, std::move(on_item)) {}
+        parser_(boostOptions(options.cut_deep ? kDeepest : options.limits.depth + extra_depth),
+                options, std::move(on_item)) {}
 
   // Takes text up to the end of the document and gives how much that was.
   Result<std::size_t> write(std::string_view text, bool more) {

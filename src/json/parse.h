@@ -21,6 +21,9 @@ struct ParseOptions {
   // Leaves out metadata.managedFields of a document, of the object in a watch event and of the
   // items of a list, without building it: a large share of each object that few readers need.
   bool drop_managed_fields = false;
+  // What is nested deeper than the limit is null instead of a failure: one of many objects that
+  // others wrote must not keep the rest from being read. (Up to 10,000 levels, as Go takes them.)
+  bool cut_deep = false;
   DuplicateKeys duplicate_keys = DuplicateKeys::LastWins;
   // Told of those that are not refused: "spec.containers[0].name". The first hundred.
   std::vector<std::string>* duplicates = nullptr;

@@ -95,6 +95,26 @@ TEST(Parse, SaysWhereAndWhy) {
   }
 }
 
+TEST(Parse, CutsWhatIsTooDeepWhereItShall) {
+  auto cut = [](const std::string& text) {
+    auto value = parse(text, {.limits = {.depth = 3}, .cut_deep = true});
+    return value ? write(*value) : value.error().text();
+  };
+  EXPECT_EQ(cut(R"([[[1]]])"), R"([[[1]]])");
+  EXPECT_EQ(cut(R"([[[[1,{"a":[2]}],3]],4])"), R"([[[null,3]],4])");
+  EXPECT_EQ(cut(R"({"a":{"b":{"c":{"d":1},"e":[],"f":2}},"g":3})"),
+            R"({"a":{"b":{"c":null,"e":null,"f":2}},"g":3})");
+  std::string deep = repeat("{\"a\":", 10'000) + "1" + repeat("}", 10'000);
+  EXPECT_EQ(cut(deep), R"({"a":{"a":{"a":null}}})");
+  EXPECT_FALSE(parse(repeat("[", 1'000'000), {.cut_deep = true}));
+  // In pieces, and the next one is read as if nothing had been.
+  std::vector<std::string> documents;
+  StreamParser stream([&](Value document) { documents.push_back(write(document)); },
+                      {.limits = {.depth = 2}, .cut_deep = true});
+  for (char c : std::string(R"([[[1]],2] [3])")) ASSERT_TRUE(stream.feed({&c, 1}));
+  EXPECT_THAT(documents, testing::ElementsAre("[[null],2]", "[3]"));
+}
+
 TEST(Parse, KeepsToItsLimits) {
   auto code = [](std::string_view text, const Limits& limits) {
     auto value = parse(text, limits);

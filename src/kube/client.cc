@@ -529,7 +529,7 @@ Pending Client::sendForObject(net::HttpRequest request, Done done) {
   call->restart = [answer] { answer->body.clear(); };
   call->end = [answer, limit = options_.max_answer_bytes](Result<> result) {
     if (!result) return answer->done(std::move(result).error());
-    auto value = json::parse(answer->body, json::Limits{.bytes = limit});
+    auto value = json::parse(answer->body, {.limits = {.bytes = limit}, .cut_deep = true});
     if (!value)
       return answer->done(std::move(value).error().context(
           "the API server's answer is not the JSON that it should be"));
@@ -645,7 +645,8 @@ Pending Client::listPage(const Resource& resource, const ListOptions& options,
   call->request.timeout = options_.timeout;
   call->request.headers.add("Accept", acceptFor(resource, options.json_only));
   json::ParseOptions parse{.limits = {.bytes = options_.max_answer_bytes},
-                           .drop_managed_fields = options.drop_managed_fields};
+                           .drop_managed_fields = options.drop_managed_fields,
+                           .cut_deep = true};
   auto each = std::make_shared<Function<void(json::Value)>>(std::move(item));
   auto on_item = [each](json::Value value) { (*each)(std::move(value)); };
   using Parser = EitherParser<json::ListParser, ProtobufListParser>;
@@ -744,7 +745,8 @@ Pending Client::watch(const Resource& resource, const WatchOptions& options,
   auto stream = std::make_shared<Stream>();
   stream->event = std::move(event);
   json::ParseOptions parse{.limits = {.bytes = options_.max_answer_bytes},
-                           .drop_managed_fields = options.drop_managed_fields};
+                           .drop_managed_fields = options.drop_managed_fields,
+                           .cut_deep = true};
   auto on_event = [stream, weak = std::weak_ptr(call), kind = resource.kind](json::Value document) {
     auto call = weak.lock();
     if (!call || call->over || stream->failed) return;

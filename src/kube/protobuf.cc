@@ -430,7 +430,7 @@ class Decoder {
     json::Limits limits{.bytes = options_.limits.bytes,
                         .depth = options_.limits.depth - depth_,
                         .values = options_.limits.values - values_};
-    auto value = json::parse(raw.bytes, limits);
+    auto value = json::parse(raw.bytes, {.limits = limits, .cut_deep = options_.cut_deep});
     if (!value) return fail(std::move(value).error().context("reading JSON inside of protobuf"));
     out = *std::move(value);
     return true;

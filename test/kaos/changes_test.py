@@ -295,6 +295,25 @@ class WhyTest(ChangesTest):
         self.assertEqual(said, (f"Agent {self.ns}/helper is ready\n", 0))
 
 
+class HostileTest(ChangesTest):
+    def test_an_object_that_nobody_can_read_harms_only_itself(self):
+        deep = '{"a":' * 3000 + "1" + "}" * 3000
+        self.kaos.kubectl(
+            "create",
+            "--raw",
+            f"/apis/kaos.tools/v1alpha1/namespaces/{self.ns}/mcpservers",
+            "-f",
+            "-",
+            input=json.dumps(tools("deep")).replace('"config"', f'"podSpec": {deep}, "config"'),
+        )
+        self.apply(tools("fine"))
+        self.ready(tools("fine"))
+        self.kaos.kubectl("wait", "-n", self.ns, "mcpserver/deep", "--for=condition=Accepted=False", "--timeout=60s")
+        said, code = self.kaos.cadre("why", "-n", self.ns, "mcpserver/deep")
+        self.assertEqual(code, 1)
+        self.assertIn("spec.podSpec.a", said)
+
+
 class NamesTest(ChangesTest):
     """Three generations of field names."""
 
@@ -499,9 +518,47 @@ class RepairTest(ChangesTest):
         "deployment": [
             {"spec": {"template": {"spec": {"containers": [{"name": "CONTAINER", "image": "edited"}]}}}},
             {"metadata": {"labels": {"app.kubernetes.io/part-of": "edited"}}},
+            # What does not go together with ours: the server refuses to have both.
+            [{"op": "replace", "path": "/spec/template/spec/containers/0/ports/0/containerPort", "value": 9000}],
+            [
+                {
+                    "op": "replace",
+                    "path": "/spec/template/spec/volumes/0",
+                    "value": {"name": "VOLUME", "hostPath": {"path": "/"}},
+                }
+            ],
+            [
+                {
+                    "op": "replace",
+                    "path": "/spec/template/spec/containers/0/livenessProbe",
+                    "value": {"exec": {"command": ["true"]}},
+                }
+            ],
+            [
+                {
+                    "op": "replace",
+                    "path": "/spec/template/spec/containers/0/securityContext",
+                    "value": {"privileged": True, "runAsUser": 0},
+                }
+            ],
         ],
-        "service": [{"spec": {"selector": {"app": "edited"}}}, {"metadata": {"labels": {"cadre.dev/owner-uid": None}}}],
-        "configmap": [{"data": {"DATA": "edited"}}, {"metadata": {"ownerReferences": None}}],
+        "service": [
+            {"spec": {"selector": {"app": "edited"}}},
+            {"metadata": {"labels": {"cadre.dev/owner-uid": None}}},
+            [{"op": "replace", "path": "/spec/ports/0/port", "value": 9000}],
+        ],
+        "configmap": [
+            {"data": {"DATA": "edited"}},
+            {"metadata": {"ownerReferences": None}},
+            [
+                {"op": "remove", "path": "/data/DATA"},
+                {"op": "add", "path": "/binaryData", "value": {"DATA": "eA=="}},
+            ],
+            [
+                {"op": "add", "path": "/immutable", "value": True},
+                {"op": "replace", "path": "/data/DATA", "value": "edited"},
+            ],
+        ],
         "secret": [],  # its value is made once; whoever wants another one deletes it
     }
 
@@ -533,10 +590,15 @@ class RepairTest(ChangesTest):
             kind, name = child.split("/")
             for edit in self.EDITS[kind]:
                 with self.subTest(f"{child} {edit}"):
-                    edit = json.loads(
-                        json.dumps(edit).replace("CONTAINER", self.container(name)).replace("DATA", self.key(child))
-                    )
-                    self.kaos.kubectl("patch", "-n", self.ns, child, "--patch", json.dumps(edit))
+                    text = json.dumps(edit)
+                    for word, meant in (
+                        ("CONTAINER", self.container(name)),
+                        ("DATA", self.key(child)),
+                        ("VOLUME", self.volume(child)),
+                    ):
+                        text = text.replace(word, meant)
+                    how = "json" if isinstance(edit, list) else "strategic"
+                    self.kaos.kubectl("patch", "-n", self.ns, child, "--type", how, "--patch", text)
                     self.kaos.until(
                         lambda: self.state() == before, lambda: f"{child} as it was, and not {self.state().get(child)}"
                     )
@@ -577,6 +639,10 @@ class RepairTest(ChangesTest):
 
     def container(self, name):
         return {"agent": "agent", "modelapi": "model-api", "mcpserver": "mcp-server"}.get(name.split("-")[0], "")
+
+    def volume(self, child):
+        spec = self.kaos.get(self.ns, *child.split("/")).get("spec", {})
+        return spec["template"]["spec"]["volumes"][0]["name"] if "template" in spec else ""
 
     def key(self, child):
         kind, name = child.split("/")
