@@ -66,9 +66,8 @@ struct Plan {
   std::string finalizer;
   std::vector<std::string> foreign_finalizers;  // removed on sight
 
-  void child(kube::Resource resource, json::Value object, int wave = 0) {
-    children.push_back(
-        {.resource = std::move(resource), .object = std::move(object), .wave = wave});
+  void child(kube::Resource resource, json::Value object) {
+    children.push_back({std::move(resource), std::move(object)});
   }
   void condition(std::string type, bool holds, std::string reason, std::string message = {}) {
     condition(std::move(type), holds ? kube::ConditionStatus::True : kube::ConditionStatus::False,

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::string_view kCreated = "c:", kAppliedMark = "a:", kOnce = "once";
 constexpr std::string_view kWithReplicas = "+replicas";  // at the end of a mark
+constexpr std::string_view kClusters = "kube-controller-manager";
 
 std::string_view opName(Write::Op op) {
   switch (op) {
@@ -376,11 +377,14 @@ std::vector<Event> transitions(const json::Value& object, const json::Value& sta
 }
 
 std::optional<json::Value> takenOver(const json::Value& managed_fields,
-                                     const std::vector<std::string>& predecessors) {
+                                     const std::vector<std::string>& predecessors, Whose whose) {
   auto isOurs = [&](const json::Value& entry) {
-    if (!entry["subresource"].string().empty() || entry["operation"].string() != "Update")
-      return false;
     const std::string& manager = entry["manager"].string();
+    if (!entry["subresource"].string().empty()) return false;
+    if (whose == Whose::Everybodys)
+      return manager != kClusters &&
+             (manager != kManager || entry["operation"].string() != "Apply");
+    if (entry["operation"].string() != "Update") return false;
     return manager == kManager ||
            std::find(predecessors.begin(), predecessors.end(), manager) != predecessors.end();
   };

@@ -74,8 +74,11 @@ std::optional<Write> reconcileStatus(const Ref& ref, const json::Value& object, 
 std::vector<Event> transitions(const json::Value& object, const json::Value& status);
 
 // managedFields as they must be so that an apply of ours owns what a POST of ours wrote, and what
-// the managers before us wrote. Nothing when they are so already.
+// the managers before us wrote; or what everybody wrote but the cluster's own controllers. Nothing
+// when they are so already.
+enum class Whose { Ours, Everybodys };
 std::optional<json::Value> takenOver(const json::Value& managed_fields,
-                                     const std::vector<std::string>& predecessors);
+                                     const std::vector<std::string>& predecessors,
+                                     Whose whose = Whose::Ours);
 
 }  // namespace cadre::engine

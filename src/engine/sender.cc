@@ -89,7 +89,7 @@ class Sender::Sending : public std::enable_shared_from_this<Sending> {
   void takeOver(Answer there) {
     if (!there) return end(std::move(there));
     if (!mayWrite()) return;
-    auto fields = takenOver((*there)["metadata"]["managedFields"], sender_.predecessors_);
+    auto fields = takenOver((*there)["metadata"]["managedFields"], sender_.predecessors_, whose_);
     if (!fields) return apply();
     json::Array patch{
         json::Object{{"op", "test"},
@@ -113,8 +113,16 @@ class Sender::Sending : public std::enable_shared_from_this<Sending> {
   }
   void applied(Answer applied) {
     bool refused = !applied && applied.error().code == Code::InvalidArgument;
-    if (!refused || !write_.replace) return end(std::move(applied));
-    if (mayWrite()) remove();  // and then it is made anew
+    if (!refused || !mayWrite()) return end(std::move(applied));
+    // What others wrote stays beside ours, and the two may not go together: a port of the same
+    // name, a second source of a volume. Ours is what is meant to be.
+    if (std::exchange(whose_, Whose::Everybodys) == Whose::Ours) {
+      step_ = client().get(resource(), key(), then(&Sending::takeOver));
+    } else if (write_.replace) {
+      remove();  // and then it is made anew
+    } else {
+      end(std::move(applied));
+    }
   }
 
   void remove() {
@@ -143,6 +151,7 @@ class Sender::Sending : public std::enable_shared_from_this<Sending> {
   Sender& sender_;
   const Write write_;
   const Function<void(Answer)> done_;
+  Whose whose_ = Whose::Ours;
   Pending step_;
 };
 

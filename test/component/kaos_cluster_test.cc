@@ -265,7 +265,7 @@ TEST_F(KaosClusterTest, AnAgentIsNotToldToMakeTheKeyThatItsModelApiMakes) {
   ASSERT_TRUE(becomes(kAgents, "helper", "Waiting"));
   auto condition = kube::findCondition(*get(kAgents, "helper"), "ConfigReady");
   ASSERT_TRUE(condition);
-  EXPECT_EQ(condition->reason, "KeyNotMade");
+  EXPECT_EQ(condition->reason, "KeyNotFound");
   EXPECT_THAT(condition->message, HasSubstr("ModelAPI \"llm\" has not made its key"));
 }
 

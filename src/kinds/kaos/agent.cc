@@ -111,7 +111,7 @@ class AgentPlan {
         for (const std::string& text : configTexts()) inputs.texts.push_back(text);
         plan_.child(kDeployments,
                     deployment(subject_, *std::move(pod), inputs.texts, spec_.replicas));
-        plan_.child(kConfigMaps, configMap(), kBeforePods);
+        addConfig(plan_, configMap());
         tellIgnored(plan_, env_);
       }
     }

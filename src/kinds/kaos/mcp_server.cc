@@ -54,7 +54,7 @@ class McpServerPlan {
     }
     plan_.condition("ConfigReady", true, source_in_file_ ? "Generated" : "NotNeeded");
     if (source_in_file_) {
-      plan_.child(kConfigMaps, sourceMap(), kBeforePods);
+      addConfig(plan_, sourceMap());
       inputs.texts.push_back(source_);
     }
     json::Value made = deployment(subject_, *std::move(pod), inputs.texts, std::nullopt);
@@ -276,7 +276,8 @@ class McpServerPlan {
     json::Value tools = before["availableTools"], count = before["toolCount"];
     std::string reason = "NotYet", message = "the server is not ready yet";
     bool listed = false;
-    if (plan_.holds("WorkloadReady") && !plan_.hold) {
+    // A Service of somebody else under our name would tell of other tools.
+    if (plan_.holds("WorkloadReady") && !plan_.hold && plan_.status.contains("endpoint")) {
       // Asked anew after each rollout: the input is another one.
       const engine::Fact& fact =
           world_.observe({"mcp-tools", json::Object{{"endpoint", subject_.endpoint(settings_)},

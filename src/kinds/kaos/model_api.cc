@@ -81,7 +81,7 @@ class ModelApiPlan {
       plan_.removals.push_back({kSecrets, subject_.key(masterKeySecret(subject_))});
     }
     if (!hosted_ && !config_.empty()) {
-      plan_.child(kConfigMaps, configMap(), kBeforePods);
+      addConfig(plan_, configMap());
       inputs.texts.push_back(config_);
     }
     plan_.child(kDeployments, deployment(subject_, *std::move(pod), inputs.texts, spec_.replicas));

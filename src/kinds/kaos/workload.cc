@@ -288,7 +288,7 @@ Inputs inputsOf(engine::World& world, const std::string& ns, const json::Value& 
                                    is_made || ref["optional"].boolean());
           if (is_made && !there && !made.by.empty())
             inputs.missing.push_back(
-                {"KeyNotMade",
+                {"KeyNotFound",
                  format("{} has not made its key in Secret \"{}\" yet; its conditions "
                         "say why",
                         made.by, made.secret)});
@@ -419,6 +419,13 @@ void addTelemetryCondition(engine::Plan& plan, const TelemetrySettled& telemetry
 }
 
 // ---- Status
+
+void addConfig(engine::Plan& plan, json::Value config_map) {
+  plan.children.push_back({.resource = kConfigMaps,
+                           .object = std::move(config_map),
+                           .immutable = engine::Child::Immutable::Replace,
+                           .wave = kBeforePods});
+}
 
 void addWorkload(engine::Plan& plan, engine::World& world, const Subject& subject,
                  std::string_view owner_uid, std::optional<int> replicas) {

@@ -95,6 +95,9 @@ void addRoute(engine::Plan& plan, engine::World& world, const Subject& subject,
               const Settings& settings, std::string_view owner_uid,
               const std::optional<GatewayRoute>& route, const std::string& usual_timeout);
 
+// A ConfigMap that the pods read. One that somebody made immutable is made anew.
+void addConfig(engine::Plan& plan, json::Value config_map);
+
 // WorkloadReady, and the Deployment's state for the status. `replicas`: as the object has them.
 void addWorkload(engine::Plan& plan, engine::World& world, const Subject& subject,
                  std::string_view owner_uid, std::optional<int> replicas);
