@@ -734,11 +734,12 @@ void Engine::tell(const Ref& ref, const json::Value& object, const Event& event)
       {"lastTimestamp", now},
       {"count", 1}};
   std::uint64_t id = ++told_;
-  telling_.emplace_back(id, client_.create(kEvents, body, {}, [this, id](Result<json::Value> told) {
-    if (!told && told.error().code != Code::AlreadyExists)
-      logger_.warn("an event was lost", {{"error", told.error().text()}});
-    std::erase_if(telling_, [&](const auto& one) { return one.first == id; });
-  }));
+  telling_.emplace_back(
+      id, client_.create(kEvents, body, {.retry = false}, [this, id](Result<json::Value> told) {
+        if (!told && told.error().code != Code::AlreadyExists)
+          logger_.warn("an event was lost", {{"error", told.error().text()}});
+        std::erase_if(telling_, [&](const auto& one) { return one.first == id; });
+      }));
 }
 
 }  // namespace cadre::engine

@@ -60,7 +60,8 @@ class Sender::Sending : public std::enable_shared_from_this<Sending> {
     json::Value body = write_.object;
     for (const auto& [key, prefix] : write_.generate)  // known to nobody before this moment
       body.make("stringData").make(key) = prefix + hexEncode(net::secureRandom(32));
-    step_ = client().create(resource(), body, {.as = write_.as}, then(&Sending::end));
+    step_ =
+        client().create(resource(), body, {.as = write_.as, .retry = false}, then(&Sending::end));
   }
 
   // What only we have set falls back to its default when we leave it out. So somebody else holds
@@ -72,9 +73,10 @@ class Sender::Sending : public std::enable_shared_from_this<Sending> {
         {"metadata",
          json::Object{{"name", key().name}, {"namespace", key().ns}, {"uid", write_.uid}}},
         {"spec", json::Object{{"replicas", *write_.leave_replicas}}}};
-    step_ = client().apply(resource(), body,
-                           {.as = write_.as, .field_manager = std::string(kReplicasManager)},
-                           then(&Sending::leftReplicas));
+    step_ = client().apply(
+        resource(), body,
+        {.as = write_.as, .field_manager = std::string(kReplicasManager), .retry = false},
+        then(&Sending::leftReplicas));
   }
   void leftReplicas(Answer left) {
     // Set by somebody else meanwhile: all the better.
@@ -98,7 +100,7 @@ class Sender::Sending : public std::enable_shared_from_this<Sending> {
         json::Object{
             {"op", "replace"}, {"path", "/metadata/managedFields"}, {"value", *std::move(fields)}}};
     step_ = client().patch(resource(), key(), kube::PatchType::Json, std::move(patch),
-                           {.as = write_.as}, then(&Sending::tookOver));
+                           {.as = write_.as, .retry = false}, then(&Sending::tookOver));
   }
   void tookOver(Answer taken) {
     if (!taken) return end(std::move(taken));
@@ -108,8 +110,8 @@ class Sender::Sending : public std::enable_shared_from_this<Sending> {
   void apply() {
     json::Value body = write_.object;
     body.make("metadata").make("uid") = write_.uid;
-    step_ =
-        client().apply(resource(), body, {.as = write_.as, .force = true}, then(&Sending::applied));
+    step_ = client().apply(resource(), body, {.as = write_.as, .force = true, .retry = false},
+                           then(&Sending::applied));
   }
   void applied(Answer applied) {
     bool refused = !applied && applied.error().code == Code::InvalidArgument;
@@ -126,7 +128,8 @@ class Sender::Sending : public std::enable_shared_from_this<Sending> {
   }
 
   void remove() {
-    step_ = client().remove(resource(), key(), {.uid = write_.uid, .propagation = "Background"},
+    step_ = client().remove(resource(), key(),
+                            {.uid = write_.uid, .propagation = "Background", .retry = false},
                             then(&Sending::removed));
   }
   void removed(Answer gone) {
@@ -139,12 +142,13 @@ class Sender::Sending : public std::enable_shared_from_this<Sending> {
     json::Value patch = json::Object{{"metadata", json::Object{{"uid", write_.uid},
                                                                {"resourceVersion", write_.version},
                                                                {"finalizers", write_.object}}}};
-    step_ = client().patch(resource(), key(), kube::PatchType::Merge, patch, {},
+    step_ = client().patch(resource(), key(), kube::PatchType::Merge, patch, {.retry = false},
                            then(&Sending::endOrGone));
   }
 
   void setStatus() {
-    step_ = client().apply(resource(), write_.object, {.force = true, .subresource = "status"},
+    step_ = client().apply(resource(), write_.object,
+                           {.force = true, .subresource = "status", .retry = false},
                            then(&Sending::end));
   }
 

@@ -165,6 +165,7 @@ std::string whatToDo(const Error& error, const Config& config) {
 struct Client::Call : std::enable_shared_from_this<Client::Call> {
   net::HttpRequest request;
   bool watch = false;
+  bool retry = true;  // where the server asks to
   // What a good answer's body is fed to; a bad one is collected for its Status.
   Function<Result<>(std::string_view)> data;
   Function<void(Result<>)> end;
@@ -383,7 +384,7 @@ void Client::ended(const std::shared_ptr<Call>& call, Result<> result) {
   auto wait = retryAfter(call->headers);
   Duration spent = scheduler_.clock().instant() - call->started;
   if (may_retry && wait && call->tries < kMaxTries && spent + *wait <= kMaxRetryTime &&
-      !call->watch) {
+      !call->watch && call->retry) {
     if (call->restart) call->restart();
     return beginAfter(call, *wait);
   }
@@ -507,8 +508,9 @@ std::unique_ptr<net::HttpClient> Client::toService(const ObjectKey& service, int
                     urlEncode(service.name), port));
 }
 
-Pending Client::sendForObject(net::HttpRequest request, Done done) {
+Pending Client::sendForObject(net::HttpRequest request, Done done, bool retry) {
   auto call = std::make_shared<Call>();
+  call->retry = retry;
   call->request = std::move(request);
   call->request.timeout = options_.timeout;
   struct Answer {
@@ -564,13 +566,14 @@ std::string Client::writeQuery(const WriteOptions& options, bool apply) const {
 }
 
 Pending Client::write(std::string method, std::string target, std::string body,
-                      std::string_view content_type, const Impersonation& as, Done done) {
+                      std::string_view content_type, const Impersonation& as, bool retry,
+                      Done done) {
   net::HttpRequest request{
       .method = std::move(method), .target = std::move(target), .body = std::move(body)};
   request.headers.add("Accept", "application/json");
   request.headers.add("Content-Type", std::string(content_type));
   impersonate(request, as);
-  return sendForObject(std::move(request), std::move(done));
+  return sendForObject(std::move(request), std::move(done), retry);
 }
 
 Pending Client::create(const Resource& resource, const json::Value& object,
@@ -579,7 +582,7 @@ Pending Client::create(const Resource& resource, const json::Value& object,
   std::string_view below = options.subresource.empty() ? std::string_view() : name(object);
   return write("POST",
                resource.path(ns(object), below, options.subresource) + writeQuery(options, false),
-               json::write(object), "application/json", options.as, std::move(done));
+               json::write(object), "application/json", options.as, options.retry, std::move(done));
 }
 
 Pending Client::update(const Resource& resource, const json::Value& object,
@@ -587,7 +590,7 @@ Pending Client::update(const Resource& resource, const json::Value& object,
   return write(
       "PUT",
       resource.path(ns(object), name(object), options.subresource) + writeQuery(options, false),
-      json::write(object), "application/json", options.as, std::move(done));
+      json::write(object), "application/json", options.as, options.retry, std::move(done));
 }
 
 Pending Client::patch(const Resource& resource, const ObjectKey& key, PatchType type,
@@ -595,7 +598,7 @@ Pending Client::patch(const Resource& resource, const ObjectKey& key, PatchType 
   return write("PATCH",
                resource.path(key.ns, key.name, options.subresource) +
                    writeQuery(options, type == PatchType::Apply),
-               json::write(patch), contentType(type), options.as, std::move(done));
+               json::write(patch), contentType(type), options.as, options.retry, std::move(done));
 }
 
 Pending Client::apply(const Resource& resource, const json::Value& object,
@@ -621,7 +624,7 @@ std::string deleteBody(const DeleteOptions& options) {
 Pending Client::remove(const Resource& resource, const ObjectKey& key, const DeleteOptions& options,
                        Done done) {
   return write("DELETE", resource.path(key.ns, key.name), deleteBody(options), "application/json",
-               options.as, std::move(done));
+               options.as, options.retry, std::move(done));
 }
 
 Pending Client::removeAll(const Resource& resource, const Selection& select,
@@ -629,7 +632,7 @@ Pending Client::removeAll(const Resource& resource, const Selection& select,
   Query query;
   query.addSelection(select);
   return write("DELETE", resource.path(select.ns) + query.text(), deleteBody(options),
-               "application/json", options.as, std::move(done));
+               "application/json", options.as, options.retry, std::move(done));
 }
 
 Pending Client::listPage(const Resource& resource, const ListOptions& options,

@@ -27,6 +27,9 @@ struct WriteOptions {
   std::string field_validation =
       {};  // Strict, Warn or Ignore; empty: Strict for Apply, else the server's choice
   std::string subresource = {};  // "status", "scale", ...
+  // Whether it is sent again where the server asks to come back later. Who must look first whether
+  // it may still be sent takes the error, with retry_after in it.
+  bool retry = true;
 };
 
 struct DeleteOptions {
@@ -36,6 +39,7 @@ struct DeleteOptions {
   std::string propagation = {};  // Background, Foreground or Orphan; empty: the server's choice
   std::optional<std::int64_t> grace_seconds = std::nullopt;
   bool dry_run = false;
+  bool retry = true;  // as in WriteOptions
 };
 
 // Which objects: all of them by default.
@@ -159,7 +163,7 @@ class Client {
   class ToService;
   void address(net::HttpRequest& request) const;
   Pending write(std::string method, std::string target, std::string body,
-                std::string_view content_type, const Impersonation& as, Done done);
+                std::string_view content_type, const Impersonation& as, bool retry, Done done);
   Result<> authorize(net::HttpRequest& request, const Credentials::Identity& identity) const;
   Pending send(std::shared_ptr<Call> call);
   void beginAfter(const std::shared_ptr<Call>& call, Duration delay);
@@ -168,7 +172,7 @@ class Client {
   void answered(const std::shared_ptr<Call>& call, net::ResponseHead head);
   void ended(const std::shared_ptr<Call>& call, Result<> result);
   void count(const Call& call);
-  Pending sendForObject(net::HttpRequest request, Done done);
+  Pending sendForObject(net::HttpRequest request, Done done, bool retry = true);
 
   Error unreachable(Error error) const;
   Result<> refreshTransport(const Credentials::Identity& identity);

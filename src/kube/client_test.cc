@@ -194,6 +194,23 @@ TEST_P(ClientTest, RetriesWhenTheServerSaysSo) {
   EXPECT_EQ(tries, 4);
 }
 
+TEST_P(ClientTest, LeavesRetriesToWhoAsksForThat) {
+  Api api(GetParam(), [&](WireServer::Request, Reply reply) {
+    reply->json(429, status(429, "TooManyRequests", "later"), {{"Retry-After", "7"}});
+  });
+  auto created = api.run([&](auto done) {
+    return api.client().create(kDeployments, kWeb, {.retry = false}, std::move(done));
+  });
+  auto removed = api.run([&](auto done) {
+    return api.client().remove(kDeployments, {"shop", "web"}, {.retry = false}, std::move(done));
+  });
+  for (const auto& answer : {created, removed}) {
+    ASSERT_FALSE(answer);
+    EXPECT_EQ(answer.error().retry_after, 7s);
+  }
+  EXPECT_EQ(api.requests.size(), 2u);
+}
+
 TEST_P(ClientTest, DoesNotRetryOtherwise) {
   for (int code : {429, 500, 503}) {
     Api api(GetParam(), [&](WireServer::Request, Reply reply) {
