@@ -351,6 +351,14 @@ TEST(Cli, WhatWasNotLookedAtIsNotCalledRight) {
   }
 }
 
+TEST(Cli, WhySaysWhatIsWrongWithTheQuestion) {
+  for (const char* what : {"nope/x", "agent", "agent/"}) {
+    Outcome ran = command({"why", what});
+    EXPECT_EQ(ran.code, 2) << what;
+    EXPECT_THAT(ran.err, StartsWith("cadre: ")) << what;
+  }
+}
+
 TEST(Cli, PlansShowNoSecrets) {
   std::string file = testing::TempDir() + "/cadre-plan-secret.yaml";
   std::ofstream(file) << "apiVersion: kaos.tools/v1alpha1\nkind: ModelAPI\nmetadata: {name: a}\n"

@@ -414,8 +414,10 @@ int why(Systems& systems, const ClusterFlags& flags, const std::string& what,
         const Surroundings& surroundings) {
   auto [called, name] = cut(what, "/");
   auto kind = findKind(systems, std::string(called));
-  if (!kind) return fail(surroundings, kind.error().text());
-  if (name.empty()) return fail(surroundings, "say which: `cadre why agent/NAME`");
+  if (!kind || name.empty()) {
+    fail(surroundings, kind ? "say which: `cadre why agent/NAME`" : kind.error().text());
+    return 2;
+  }
   auto onlooker = Onlooker::start(systems, flags, surroundings);
   if (!onlooker) return fail(surroundings, onlooker.error().text());
   bool ready = Why(systems, **onlooker, surroundings)
