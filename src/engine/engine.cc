@@ -711,7 +711,7 @@ void Engine::ended(const std::shared_ptr<Trial>& trial) {
 
 // Events are told as well as can be: nobody waits for them.
 void Engine::tell(const Ref& ref, const json::Value& object, const Event& event) {
-  if (telling_.size() >= kMaxTelling) return;
+  if (telling_.size() >= kMaxTelling || !mayWrite()) return;
   std::string ns = ref.key.ns.empty() ? "default" : ref.key.ns;
   std::string uid(kube::uid(object));
   std::string now = formatTime(client_.scheduler().clock().now());
