@@ -376,6 +376,26 @@ std::vector<Event> transitions(const json::Value& object, const json::Value& sta
   return events;
 }
 
+namespace {
+
+// What others say in metadata, also in that of pods, never stands in the way: it stays theirs.
+json::Value leftToOthers(json::Value& entry) {
+  json::Value left;
+  json::Object& fields = entry.make("fieldsV1").makeObject();
+  if (const json::Value metadata = entry["fieldsV1"]["f:metadata"]; !metadata.isNull()) {
+    left.make("f:metadata") = metadata;
+    fields.erase("f:metadata");
+  }
+  const json::Value pods = entry["fieldsV1"]["f:spec"]["f:template"]["f:metadata"];
+  if (!pods.isNull()) {
+    left.make("f:spec").make("f:template").make("f:metadata") = pods;
+    fields.find("f:spec")->make("f:template").makeObject().erase("f:metadata");
+  }
+  return left;
+}
+
+}  // namespace
+
 std::optional<json::Value> takenOver(const json::Value& managed_fields,
                                      const std::vector<std::string>& predecessors, Whose whose) {
   auto isOurs = [&](const json::Value& entry) {
@@ -407,7 +427,15 @@ std::optional<json::Value> takenOver(const json::Value& managed_fields,
   for (const json::Value& entry : entries) {
     bool applied = entry["manager"].string() == kManager &&
                    entry["operation"].string() == "Apply" && entry["subresource"].string().empty();
-    if (applied || isOurs(entry)) {
+    bool others = whose == Whose::Everybodys && entry["manager"].string() != kManager;
+    if (others && isOurs(entry)) {
+      json::Value taken = entry, stays = entry;
+      json::Value left = leftToOthers(taken);
+      add(taken);
+      if (left.isNull()) continue;
+      stays.make("fieldsV1") = std::move(left);
+      kept.push_back(std::move(stays));
+    } else if (applied || isOurs(entry)) {
       add(entry);
     } else {
       kept.push_back(entry);

@@ -747,6 +747,28 @@ TEST(TakenOver, OnlyWhatIsOursOrOfThoseBeforeUs) {
   }
 }
 
+TEST(TakenOver, WhatEverybodyWroteBecomesOursButForMetadata) {
+  auto taken = takenOver(parsed(R"([
+    {"manager":"kubectl-edit","operation":"Update","fieldsV1":{"f:metadata":{"f:labels":{"f:team":{}}},
+     "f:spec":{"f:paused":{},"f:template":{"f:metadata":{"f:annotations":{"f:restartedAt":{}}},
+                                           "f:spec":{"f:hostNetwork":{}}}}}},
+    {"manager":"other","operation":"Apply","fieldsV1":{"f:spec":{"f:a":{}}}},
+    {"manager":"kubectl","operation":"Update","subresource":"scale","fieldsV1":{"f:spec":{"f:replicas":{}}}},
+    {"manager":"kube-controller-manager","operation":"Update","fieldsV1":{"f:metadata":{}}},
+    {"manager":"cadre","operation":"Apply","fieldsV1":{"f:spec":{"f:b":{}}}}])"),
+                         {}, Whose::Everybodys);
+  ASSERT_TRUE(taken);
+  EXPECT_EQ(*taken, parsed(R"([
+    {"manager":"cadre","operation":"Apply","fieldsV1":{"f:spec":{"f:a":{},"f:b":{},"f:paused":{},
+     "f:template":{"f:spec":{"f:hostNetwork":{}}}}}},
+    {"manager":"kubectl-edit","operation":"Update","fieldsV1":{"f:metadata":{"f:labels":{"f:team":{}}},
+     "f:spec":{"f:template":{"f:metadata":{"f:annotations":{"f:restartedAt":{}}}}}}},
+    {"manager":"kubectl","operation":"Update","subresource":"scale","fieldsV1":{"f:spec":{"f:replicas":{}}}},
+    {"manager":"kube-controller-manager","operation":"Update","fieldsV1":{"f:metadata":{}}}])"));
+  EXPECT_FALSE(takenOver(parsed(R"([{"manager":"cadre","operation":"Apply","fieldsV1":{}}])"), {},
+                         Whose::Everybodys));
+}
+
 TEST(TakenOver, FieldsOfDifferentVersionsAreKeptApart) {
   auto taken = takenOver(parsed(R"([
     {"manager":"old","operation":"Update","apiVersion":"v1beta1","fieldsV1":{"f:spec":{"f:a":{}}}},

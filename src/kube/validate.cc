@@ -758,26 +758,28 @@ std::string Report::pathOf(std::string_view field) const {
   return format("{}{}{}", path_, joined ? "" : ".", field);
 }
 
+void Report::put(FieldError error) {
+  if (errors_.size() < kMaxFieldErrors) errors_.push_back(std::move(error));
+}
 void Report::invalid(std::string_view field, std::string_view why) {
   // The value is shown only where it is short and plain: the field itself.
   bool plain = field.empty() && !self_.isObject() && !self_.isArray();
-  errors_.push_back({.path = pathOf(field),
-                     .fault = Fault::Invalid,
-                     .message = plain ? format("Invalid value: {}: {}", shown(self_, secret_), why)
-                                      : format("Invalid value: {}", why)});
+  put({.path = pathOf(field),
+       .fault = Fault::Invalid,
+       .message = plain ? format("Invalid value: {}: {}", shown(self_, secret_), why)
+                        : format("Invalid value: {}", why)});
 }
 void Report::required(std::string_view field, std::string_view why) {
-  errors_.push_back({.path = pathOf(field),
-                     .fault = Fault::Required,
-                     .message = format("Required value: {}", why)});
+  put({.path = pathOf(field),
+       .fault = Fault::Required,
+       .message = format("Required value: {}", why)});
 }
 void Report::forbidden(std::string_view field, std::string_view why) {
-  errors_.push_back(
-      {.path = pathOf(field), .fault = Fault::Forbidden, .message = format("Forbidden: {}", why)});
+  put({.path = pathOf(field), .fault = Fault::Forbidden, .message = format("Forbidden: {}", why)});
 }
 void Report::add(std::string_view field, FieldError error) {
   error.path = pathOf(field);
-  errors_.push_back(std::move(error));
+  put(std::move(error));
 }
 void Report::warn(std::string_view field, std::string_view what) {
   std::string path = pathOf(field);

@@ -49,6 +49,7 @@ class Report {
         errors_(errors),
         warnings_(warnings) {}
   std::string pathOf(std::string_view field) const;
+  void put(FieldError error);
 
   const json::Value& self_;
   std::string path_;

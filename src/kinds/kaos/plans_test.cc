@@ -357,6 +357,27 @@ TEST(KaosKinds, AnswerAsTheirTablesTell) {
       kube::loadSchemaCases(CADRE_SCHEMAS "/kaos-mcpserver.yaml", mcpServerKind()));
 }
 
+// What a user writes may be wrong in more places than a status can hold.
+TEST(KaosKinds, TellInShortWhatIsWrongInManyPlaces) {
+  json::Value wrong = json::Object{
+      {"kind", "MCPServer"},
+      {"metadata", json::Object{{"name", "m"}}},
+      {"spec", json::Object{{"mcp", "echo"},
+                            {"podSpec", json::Object{{"tolerations", json::Array(30'000, 1)}}}}}};
+  json::Value long_key = wrong;
+  long_key.make("spec").make("podSpec") =
+      json::Object{{"nodeSelector", json::Object{{std::string(600'000, 'k'), 1}}}};
+  for (const json::Value& object : {wrong, long_key}) {
+    Case c(json::Object{{"object", object}}, {});
+    json::Value plan = c.plan();
+    EXPECT_THAT(plan["conditions"]["Accepted"].string(),
+                testing::HasSubstr("False InvalidPodSpec"));
+    EXPECT_LT(json::write(plan["status"]).size(), 32'000u);
+  }
+  Case c(json::Object{{"object", wrong}}, {});
+  EXPECT_THAT(c.plan()["status"]["message"].string(), testing::HasSubstr("and 980 more"));
+}
+
 TEST(KaosKinds, AreDescribedWell) {
   for (const kube::Kind* kind : {&agentKind(), &modelApiKind(), &mcpServerKind()}) {
     EXPECT_THAT(kube::problems(*kind), testing::IsEmpty()) << kind->kind;

@@ -554,6 +554,20 @@ void conclude(engine::Plan& plan, const std::vector<std::string>& gates) {
   plan.status.set("message", message);
 }
 
+namespace {
+
+// As much as a person reads, and a status holds.
+std::string inShort(std::vector<std::string> texts) {
+  constexpr std::size_t kMost = 20, kLength = 500;
+  std::size_t more = texts.size() > kMost ? texts.size() - kMost : 0;
+  texts.resize(texts.size() - more);
+  for (std::string& text : texts) text = shorten(text, kLength);
+  if (more > 0) texts.push_back(format("and {} more", more));
+  return join(texts, "; ");
+}
+
+}  // namespace
+
 bool addAccepted(engine::Plan& plan, const engine::World& world, const kube::Kind& kind,
                  const json::Value& object) {
   kube::Validation validation = kube::validate(kind, object);
@@ -564,13 +578,14 @@ bool addAccepted(engine::Plan& plan, const engine::World& world, const kube::Kin
       texts.push_back(error.text());
       pod |= error.path.starts_with("spec.podSpec");
     }
-    plan.condition("Accepted", false, pod ? "InvalidPodSpec" : "InvalidSpec", join(texts, "; "));
+    plan.condition("Accepted", false, pod ? "InvalidPodSpec" : "InvalidSpec",
+                   inShort(std::move(texts)));
     return false;
   }
   if (!world.troubles().empty()) {
     std::vector<std::string> texts;
     for (const engine::Trouble& trouble : world.troubles()) texts.push_back(trouble.message);
-    plan.condition("Accepted", false, world.troubles()[0].reason, join(texts, "; "));
+    plan.condition("Accepted", false, world.troubles()[0].reason, inShort(std::move(texts)));
     return true;  // the children are still wanted: that is how it heals
   }
   plan.condition("Accepted", true, "Valid", join(validation.warnings, "; "));
