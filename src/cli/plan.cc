@@ -86,7 +86,8 @@ bool looksSecret(std::string_view variable) {
 // Without the values of such variables. `path`: where it stands, below lists that are byName().
 json::Value withoutSecrets(const json::Value& value, std::string_view path = {}) {
   if (value.isString()) {
-    bool hidden = path.ends_with(".value") && looksSecret(path.substr(path.rfind("env.") + 4));
+    std::size_t env = path.rfind(".env.");
+    bool hidden = env != path.npos && path.ends_with(".value") && looksSecret(path.substr(env));
     return hidden ? "(not shown)" : value;
   }
   if (value.isArray()) {
@@ -328,8 +329,9 @@ int planOnline(Systems& systems, const std::vector<FromFile>& files, const Clust
         in_files = {refs.begin(), refs.end()};
         planned = draft.settle(options.kinds, refs, SystemClock().now(),
                                [&](const engine::Ref& ref) { return engine.readersOf(ref); });
-        bool known = planned.has_value();
-        for (const auto& one : planned ? *planned : std::vector<engine::Draft::Planned>())
+        if (!planned) return false;
+        bool known = true;
+        for (const auto& one : *planned)
           for (const engine::Write& write : one.writes)
             known &= write.op != engine::Write::Op::Create ||
                      engine.lookFor(write.ref) != engine::Source::State::NotYet;
@@ -371,11 +373,12 @@ class Why {
     std::string indent(static_cast<std::size_t>(depth) * 2, ' ');
     auto say = [&](const std::string& text) {
       surroundings_.out(indent + withoutControls(text) + "\n");
-      return false;
     };
     auto object = onlooker_.engine->objectOf(ref);
-    if (!object) return say(format("{} does not exist: create it", ref.text()));
-    if (!told_.insert(ref).second) return say(format("{}: see above", ref.text()));
+    bool again = object && !told_.insert(ref).second;
+    if (!object) say(format("{} does not exist: create it", ref.text()));
+    if (again) say(format("{}: see above", ref.text()));
+    if (!object || again) return false;
     auto preview = onlooker_.preview(ref, *object);
     const kube::Condition* ready = preview.plan.find("Ready");
     // The operator knows more: what became of the children that it wanted to make.
@@ -383,8 +386,10 @@ class Why {
     if (told && told->status == kube::ConditionStatus::False &&
         told->observed_generation == kube::generation(*object))
       ready = &*told;
-    if (ready && ready->status == kube::ConditionStatus::True)
-      return !say(format("{} is ready", ref.text()));
+    if (ready && ready->status == kube::ConditionStatus::True) {
+      say(format("{} is ready", ref.text()));
+      return true;
+    }
     say(format("{} is not ready: {}: {}", ref.text(), ready ? ready->reason : "NotYet",
                ready ? ready->message : "it has not been looked at"));
     std::set<engine::Ref> seen;

@@ -21,7 +21,7 @@ using Natives = std::span<const kube::Kind* const>;
 std::vector<KindRef> kindsOf(const json::Value& crd, Natives natives = {});
 
 // What is not checked of its objects, as sentences for whoever brings the definition: rules in CEL
-// without a native side, and patterns that are not understood.
+// without a native side.
 std::vector<std::string> uncheckedOf(const json::Value& crd, Natives natives = {});
 
 }  // namespace cadre::hub
