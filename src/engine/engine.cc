@@ -466,9 +466,9 @@ void Engine::settle(const Ref& ref, const json::Value& object, Plan& plan,
         stableHash(json::write(object["status"])) == entry.status_answered)
       status.reset();
     if (!status && mayWrite()) acts_.begin(ref, plan.acts);
-    // What goes and waits for nothing of ours needs no status any more.
+    // Of what goes and waits for nothing of ours, there may be nothing to say.
     bool goes = kube::isDeleting(object) && !kube::hasFinalizer(object, plan.finalizer);
-    if (!status || goes) return done(ref);
+    if (!status || (goes && plan.conditions.empty())) return done(ref);
     // An intent must not be written over what another has written.
     if (status->object["status"]["acts"] != acts)
       status->object.make("metadata").make("resourceVersion") = kube::resourceVersion(object);

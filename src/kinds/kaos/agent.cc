@@ -80,7 +80,7 @@ class AgentPlan {
 
   engine::Plan make() {
     plan_.foreign_finalizers = {"kaos.tools/agent-finalizer"};
-    if (kube::isDeleting(object_)) return std::move(plan_);
+    if (kube::isDeleting(object_)) return going(std::move(plan_), object_);
     if (!addAccepted(plan_, world_, agentKind(), object_)) {
       hold(plan_, world_, subject_, settings_, kube::uid(object_));
       return finish();

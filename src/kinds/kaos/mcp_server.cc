@@ -39,7 +39,7 @@ class McpServerPlan {
 
   engine::Plan make() {
     plan_.foreign_finalizers = {"kaos.tools/mcpserver-finalizer"};
-    if (kube::isDeleting(object_)) return std::move(plan_);
+    if (kube::isDeleting(object_)) return going(std::move(plan_), object_);
     if (!addAccepted(plan_, world_, mcpServerKind(), object_)) return held();
     if (!resolve()) return held();
     auto pod = podSpec(podParts(), spec_, spec_.resources);

@@ -47,7 +47,7 @@ class ModelApiPlan {
 
   engine::Plan make() {
     plan_.foreign_finalizers = {"kaos.tools/modelapi-finalizer"};
-    if (kube::isDeleting(object_)) return std::move(plan_);
+    if (kube::isDeleting(object_)) return going(std::move(plan_), object_);
     if (!addAccepted(plan_, world_, modelApiKind(), object_)) {
       if (!hosted_) settleModels();  // what is wrong with configYaml has a condition of its own
       models_.clear();

@@ -52,7 +52,6 @@ json::Value rolloutView(const json::Value& deployment) {
   json::Value view = ownerView(deployment);
   view.make("generation") = kube::generation(deployment);
   view.make("replicas") = deployment["spec"]["replicas"];
-  view.make("paused") = deployment["spec"]["paused"];
   view.make("status") = deployment["status"];
   return view;
 }
@@ -489,10 +488,7 @@ void addWorkload(engine::Plan& plan, engine::World& world, const Subject& subjec
   if (const json::Value* progress = conditionOf(status, "Progressing");
       progress && (*progress)["reason"].string() == "ProgressDeadlineExceeded")
     return notReady("ProgressDeadlineExceeded", (*progress)["message"].string());
-  if (!current || updated < wanted || all > updated)
-    return notReady("RollingOut", view["paused"].boolean()
-                                      ? "the Deployment is paused: kubectl rollout resume"
-                                      : "");
+  if (!current || updated < wanted || all > updated) return notReady("RollingOut", "");
   notReady("PodsNotReady", "");
 }
 
@@ -552,6 +548,17 @@ void conclude(engine::Plan& plan, const std::vector<std::string>& gates) {
   plan.status.set("phase", phase);
   plan.status.set("ready", phase == "Ready");
   plan.status.set("message", message);
+}
+
+engine::Plan going(engine::Plan plan, const json::Value& object) {
+  std::string waits;
+  for (std::string_view finalizer : kube::finalizers(object))
+    waits += format("{}{}", waits.empty() ? "; it waits for those who set the finalizers " : ", ",
+                    shorten(finalizer, 100));
+  plan.condition("WorkloadReady", false, "Deleting",
+                 format("it is being deleted{}", shorten(waits, 500)));
+  conclude(plan, {"WorkloadReady"});
+  return plan;
 }
 
 namespace {

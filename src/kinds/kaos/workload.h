@@ -121,6 +121,9 @@ void addTelemetryCondition(engine::Plan& plan, const TelemetrySettled& telemetry
 // Ready, phase, ready and message from the conditions above it, in the order of the gates.
 void conclude(engine::Plan& plan, const std::vector<std::string>& gates);
 
+// That of an object which is being deleted: nothing more is made, and it is not ready.
+engine::Plan going(engine::Plan plan, const json::Value& object);
+
 // Accepted, from validation and from what became of the children. False: nothing may be made.
 bool addAccepted(engine::Plan& plan, const engine::World& world, const kube::Kind& kind,
                  const json::Value& object);
