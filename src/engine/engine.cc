@@ -642,9 +642,7 @@ void Engine::succeeded(const std::shared_ptr<Trial>& trial, const json::Value& a
   if (write.op == Write::Op::Apply) {
     entry.accepted.erase(write.ref);
     // It may have been deleted, to be made anew.
-    if (!gone && !kube::isDeleting(answer) &&
-        kube::covers(kube::Type::of(write.ref.resource.gvk()), answer, write.object)) {
-      // The server, or who stands before it, wants it otherwise. Not fought over.
+    if (!gone && !kube::isDeleting(answer) && isOtherwise(write, answer)) {  // not fought over
       entry.accepted[write.ref] = {std::string(wantedHash(write.object)),
                                    contentHash(picture_.admitted(write.ref.resource, answer))};
       picture_.countAccepted(write.ref.resource);

@@ -77,6 +77,21 @@ json::Value stored(const Child& child, json::Value wanted) {
   return wanted;
 }
 
+// Kinds that nobody but their maker writes the spec of, scalers aside. In those what is not wanted
+// has no place; in others it may be what a controller needs there.
+bool isWhole(const kube::Resource& resource) {
+  return (resource.group == "apps" &&
+          (resource.kind == "Deployment" || resource.kind == "StatefulSet" ||
+           resource.kind == "DaemonSet")) ||
+         (resource.group.empty() && resource.kind == "Service");
+}
+
+std::optional<json::Change> added(const kube::Resource& resource, const json::Value& wanted,
+                                  const json::Value& there) {
+  if (!isWhole(resource)) return std::nullopt;
+  return kube::added(kube::Type::of(resource.gvk()), there, wanted);
+}
+
 std::optional<std::string> difference(const Child& child, const json::Value& wanted,
                                       const json::Value& there, const Observed& observed) {
   if (isLeftAlone(child.resource)) {
@@ -89,6 +104,7 @@ std::optional<std::string> difference(const Child& child, const json::Value& wan
   if (auto differs = kube::covers(kube::Type::of(child.resource.gvk()), there, plain))
     return inWords(child, *differs);
   if (wantedHash(there) != wantedHash(wanted)) return "something is no longer wanted";
+  if (auto more = added(child.resource, wanted, there)) return inWords(child, *more);
   return std::nullopt;
 }
 
@@ -159,7 +175,9 @@ std::optional<Write> reconcileChild(const Ref& ref, const json::Value& object, c
     write.object = labelsAlone(write.object);
     return write;
   }
-  write.take_over = !kube::annotation(*there, kApplied).starts_with(kAppliedMark);
+  if (!kube::annotation(*there, kApplied).starts_with(kAppliedMark))
+    write.take_over = Write::Whose::Ours;
+  if (added(child.resource, write.object, *there)) write.take_over = Write::Whose::Everybodys;
   if (wantedHash(*there).ends_with(kWithReplicas) &&
       !wantedHash(write.object).ends_with(kWithReplicas))
     write.leave_replicas = (*there)["spec"]["replicas"].integer();
@@ -360,6 +378,12 @@ std::optional<Write> reconcileStatus(const Ref& ref, const json::Value& object, 
                .uid = std::string(kube::uid(object))};
 }
 
+bool isOtherwise(const Write& apply, const json::Value& answer) {
+  const kube::Resource& resource = apply.ref.resource;
+  return kube::covers(kube::Type::of(resource.gvk()), answer, apply.object) ||
+         added(resource, apply.object, answer);
+}
+
 std::vector<Event> transitions(const json::Value& object, const json::Value& status) {
   std::vector<Event> events;
   for (const json::Value& condition : status["conditions"].array()) {
@@ -378,18 +402,21 @@ std::vector<Event> transitions(const json::Value& object, const json::Value& sta
 
 namespace {
 
-// What others say in metadata, also in that of pods, never stands in the way: it stays theirs.
+// What others say in metadata, also in that of pods, never stands in the way: it stays theirs. So
+// does the number of pods: scalers set it.
 json::Value leftToOthers(json::Value& entry) {
   json::Value left;
-  json::Object& fields = entry.make("fieldsV1").makeObject();
-  if (const json::Value metadata = entry["fieldsV1"]["f:metadata"]; !metadata.isNull()) {
-    left.make("f:metadata") = metadata;
-    fields.erase("f:metadata");
-  }
-  const json::Value pods = entry["fieldsV1"]["f:spec"]["f:template"]["f:metadata"];
-  if (!pods.isNull()) {
-    left.make("f:spec").make("f:template").make("f:metadata") = pods;
-    fields.find("f:spec")->make("f:template").makeObject().erase("f:metadata");
+  for (const std::vector<std::string_view>& place :
+       std::initializer_list<std::vector<std::string_view>>{
+           {"f:metadata"}, {"f:spec", "f:replicas"}, {"f:spec", "f:template", "f:metadata"}}) {
+    json::Value *from = &entry.make("fieldsV1"), *to = &left;
+    for (std::size_t i = 0; from && i + 1 < place.size(); ++i)
+      from = from->makeObject().find(place[i]);
+    const json::Value* found = from ? from->makeObject().find(place.back()) : nullptr;
+    if (!found) continue;
+    for (std::string_view step : place) to = &to->make(step);
+    *to = *found;
+    from->makeObject().erase(place.back());
   }
   return left;
 }
@@ -397,7 +424,9 @@ json::Value leftToOthers(json::Value& entry) {
 }  // namespace
 
 std::optional<json::Value> takenOver(const json::Value& managed_fields,
-                                     const std::vector<std::string>& predecessors, Whose whose) {
+                                     const std::vector<std::string>& predecessors,
+                                     Write::Whose whose) {
+  using Whose = Write::Whose;
   auto isOurs = [&](const json::Value& entry) {
     const std::string& manager = entry["manager"].string();
     if (!entry["subresource"].string().empty()) return false;

@@ -25,7 +25,10 @@ struct Write {
   json::Value object = {};   // what is sent
   std::string uid = {};      // of the object that is meant; it is another one: do nothing
   std::string version = {};  // Finalizers: of the object that they were seen at
-  bool take_over = false;    // Apply: fields were written by a POST, or by who was here before us
+  // Apply: whose fields become ours first. A POST wrote them, or who was here before us; or they
+  // were added by somebody.
+  enum class Whose { Ours, Everybodys };
+  std::optional<Whose> take_over = {};
   // Apply: how many replicas there are, which we no longer set: whoever sets them next finds them
   // so.
   std::optional<std::int64_t> leave_replicas = {};
@@ -73,12 +76,15 @@ std::optional<Write> reconcileStatus(const Ref& ref, const json::Value& object, 
 // What to tell when this status takes the place of the object's: a condition that changed its mind.
 std::vector<Event> transitions(const json::Value& object, const json::Value& status);
 
+// Whether the answer to an apply is not what it asked for: the server, or who stands before it,
+// wants it otherwise.
+bool isOtherwise(const Write& apply, const json::Value& answer);
+
 // managedFields as they must be so that an apply of ours owns what a POST of ours wrote, and what
 // the managers before us wrote; or what everybody wrote but the cluster's own controllers. Nothing
 // when they are so already.
-enum class Whose { Ours, Everybodys };
 std::optional<json::Value> takenOver(const json::Value& managed_fields,
                                      const std::vector<std::string>& predecessors,
-                                     Whose whose = Whose::Ours);
+                                     Write::Whose whose = Write::Whose::Ours);
 
 }  // namespace cadre::engine

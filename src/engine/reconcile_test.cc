@@ -182,6 +182,31 @@ TEST(Reconcile, WhatOthersAddIsTheirs) {
   EXPECT_THAT(c.texts(), IsEmpty());
 }
 
+TEST(Reconcile, WhatIsAddedToTheSpecOfAWorkloadIsTakenAway) {
+  Cluster c;
+  c.plan.children = {{.resource = {.group = "apps",
+                                   .version = "v1",
+                                   .plural = "deployments",
+                                   .kind = "Deployment"},
+                      .object = parsed(R"({"metadata":{"name":"web","namespace":"ns"},"spec":{
+    "template":{"spec":{"containers":[{"name":"main","image":"a"}]}}}})")}};
+  c.settle();
+  json::Value& there = c.there.begin()->second;
+  there.make("spec").make("replicas") = 7;
+  json::Value& pods = there.make("spec").make("template");
+  pods.make("spec").make("restartPolicy") = "Always";
+  pods.make("metadata").make("annotations").make("kubectl.kubernetes.io/restartedAt") = "now";
+  EXPECT_THAT(c.texts(), IsEmpty()) << "scalers, the server and a restart";
+  pods.make("spec").make("hostNetwork") = true;
+  auto writes = c.reconcile();
+  ASSERT_EQ(writes.size(), 1u);
+  EXPECT_EQ(writes[0].why, "spec.template.spec.hostNetwork is true, not missing");
+  EXPECT_EQ(writes[0].take_over, Write::Whose::Everybodys);
+  EXPECT_TRUE(isOtherwise(writes[0], there)) << "a server that insists";
+  c.accepted.insert(writes[0].ref);
+  EXPECT_THAT(c.texts(), IsEmpty()) << "is not fought with";
+}
+
 TEST(Reconcile, AFieldThatIsDroppedIsNoticed) {
   Cluster c;
   c.plan.children = {configMap("a")};
@@ -257,7 +282,8 @@ TEST(Reconcile, WhatAnOwnerLeftBehindIsForTheNextOfThatName) {
       ASSERT_EQ(writes.size(), 1u) << c.what;
       EXPECT_EQ(writes[0].op, c.op) << c.what;
       if (c.op != Write::Op::Apply) continue;
-      EXPECT_EQ(writes[0].take_over, keep == Child::Keep::InStep) << "what was made once is kept";
+      EXPECT_EQ(writes[0].take_over.has_value(), keep == Child::Keep::InStep)
+          << "what was made once is kept";
       cluster.settle();
       EXPECT_THAT(cluster.texts(), IsEmpty());
       EXPECT_TRUE(belongsTo(cluster.at(kConfigMaps, "a"), "u1"));
@@ -747,26 +773,26 @@ TEST(TakenOver, OnlyWhatIsOursOrOfThoseBeforeUs) {
   }
 }
 
-TEST(TakenOver, WhatEverybodyWroteBecomesOursButForMetadata) {
+TEST(TakenOver, WhatEverybodyWroteBecomesOursButForMetadataAndReplicas) {
   auto taken = takenOver(parsed(R"([
     {"manager":"kubectl-edit","operation":"Update","fieldsV1":{"f:metadata":{"f:labels":{"f:team":{}}},
-     "f:spec":{"f:paused":{},"f:template":{"f:metadata":{"f:annotations":{"f:restartedAt":{}}},
+     "f:spec":{"f:paused":{},"f:replicas":{},"f:template":{"f:metadata":{"f:annotations":{"f:restartedAt":{}}},
                                            "f:spec":{"f:hostNetwork":{}}}}}},
     {"manager":"other","operation":"Apply","fieldsV1":{"f:spec":{"f:a":{}}}},
     {"manager":"kubectl","operation":"Update","subresource":"scale","fieldsV1":{"f:spec":{"f:replicas":{}}}},
     {"manager":"kube-controller-manager","operation":"Update","fieldsV1":{"f:metadata":{}}},
     {"manager":"cadre","operation":"Apply","fieldsV1":{"f:spec":{"f:b":{}}}}])"),
-                         {}, Whose::Everybodys);
+                         {}, Write::Whose::Everybodys);
   ASSERT_TRUE(taken);
   EXPECT_EQ(*taken, parsed(R"([
     {"manager":"cadre","operation":"Apply","fieldsV1":{"f:spec":{"f:a":{},"f:b":{},"f:paused":{},
      "f:template":{"f:spec":{"f:hostNetwork":{}}}}}},
     {"manager":"kubectl-edit","operation":"Update","fieldsV1":{"f:metadata":{"f:labels":{"f:team":{}}},
-     "f:spec":{"f:template":{"f:metadata":{"f:annotations":{"f:restartedAt":{}}}}}}},
+     "f:spec":{"f:replicas":{},"f:template":{"f:metadata":{"f:annotations":{"f:restartedAt":{}}}}}}},
     {"manager":"kubectl","operation":"Update","subresource":"scale","fieldsV1":{"f:spec":{"f:replicas":{}}}},
     {"manager":"kube-controller-manager","operation":"Update","fieldsV1":{"f:metadata":{}}}])"));
   EXPECT_FALSE(takenOver(parsed(R"([{"manager":"cadre","operation":"Apply","fieldsV1":{}}])"), {},
-                         Whose::Everybodys));
+                         Write::Whose::Everybodys));
 }
 
 TEST(TakenOver, FieldsOfDifferentVersionsAreKeptApart) {

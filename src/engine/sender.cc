@@ -86,6 +86,7 @@ class Sender::Sending : public std::enable_shared_from_this<Sending> {
 
   void beginApply() {
     if (!write_.take_over) return apply();
+    whose_ = *write_.take_over;
     step_ = client().get(resource(), key(), then(&Sending::takeOver));
   }
   void takeOver(Answer there) {
@@ -118,7 +119,7 @@ class Sender::Sending : public std::enable_shared_from_this<Sending> {
     if (!refused || !mayWrite()) return end(std::move(applied));
     // What others wrote stays beside ours, and the two may not go together: a port of the same
     // name, a second source of a volume. Ours is what is meant to be.
-    if (std::exchange(whose_, Whose::Everybodys) == Whose::Ours) {
+    if (std::exchange(whose_, Write::Whose::Everybodys) == Write::Whose::Ours) {
       step_ = client().get(resource(), key(), then(&Sending::takeOver));
     } else if (write_.replace) {
       remove();  // and then it is made anew
@@ -155,7 +156,7 @@ class Sender::Sending : public std::enable_shared_from_this<Sending> {
   Sender& sender_;
   const Write write_;
   const Function<void(Answer)> done_;
-  Whose whose_ = Whose::Ours;
+  Write::Whose whose_ = Write::Whose::Ours;
   Pending step_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "base/format.h"
 #include "base/strings.h"
+#include "kube/field_defaults.h"
 #include "kube/quantity.h"
 
 namespace cadre::hub {
@@ -14,125 +15,6 @@ namespace {
 using json::Value;
 using kube::Form;
 using kube::Type;
-
-// A field that has a value where none is given.
-struct Row {
-  std::string_view type;  // as kube::Type names it
-  std::string_view field;
-  Value value;
-};
-
-const std::vector<Row>& rows() {
-  static const std::vector<Row> kRows = {
-      // pods
-      {"core/v1 PodSpec", "dnsPolicy", "ClusterFirst"},
-      {"core/v1 PodSpec", "restartPolicy", "Always"},
-      {"core/v1 PodSpec", "schedulerName", "default-scheduler"},
-      {"core/v1 PodSpec", "securityContext", json::Object{}},
-      {"core/v1 PodSpec", "terminationGracePeriodSeconds", 30},
-      {"core/v1 Container", "terminationMessagePath", "/dev/termination-log"},
-      {"core/v1 Container", "terminationMessagePolicy", "File"},
-      {"core/v1 EphemeralContainerCommon", "terminationMessagePath", "/dev/termination-log"},
-      {"core/v1 EphemeralContainerCommon", "terminationMessagePolicy", "File"},
-      {"core/v1 ContainerPort", "protocol", "TCP"},
-      {"core/v1 Probe", "timeoutSeconds", 1},
-      {"core/v1 Probe", "periodSeconds", 10},
-      {"core/v1 Probe", "successThreshold", 1},
-      {"core/v1 Probe", "failureThreshold", 3},
-      {"core/v1 HTTPGetAction", "path", "/"},
-      {"core/v1 HTTPGetAction", "scheme", "HTTP"},
-      {"core/v1 GRPCAction", "service", ""},
-      {"core/v1 ObjectFieldSelector", "apiVersion", "v1"},
-      {"core/v1 FileKeySelector", "optional", false},
-      // volumes
-      {"core/v1 SecretVolumeSource", "defaultMode", 0644},
-      {"core/v1 ConfigMapVolumeSource", "defaultMode", 0644},
-      {"core/v1 DownwardAPIVolumeSource", "defaultMode", 0644},
-      {"core/v1 ProjectedVolumeSource", "defaultMode", 0644},
-      {"core/v1 ServiceAccountTokenProjection", "expirationSeconds", 3600},
-      {"core/v1 HostPathVolumeSource", "type", ""},
-      {"core/v1 ISCSIVolumeSource", "iscsiInterface", "default"},
-      {"core/v1 ISCSIPersistentVolumeSource", "iscsiInterface", "default"},
-      {"core/v1 RBDVolumeSource", "pool", "rbd"},
-      {"core/v1 RBDVolumeSource", "user", "admin"},
-      {"core/v1 RBDVolumeSource", "keyring", "/etc/ceph/keyring"},
-      {"core/v1 RBDPersistentVolumeSource", "pool", "rbd"},
-      {"core/v1 RBDPersistentVolumeSource", "user", "admin"},
-      {"core/v1 RBDPersistentVolumeSource", "keyring", "/etc/ceph/keyring"},
-      {"core/v1 AzureDiskVolumeSource", "cachingMode", "ReadWrite"},
-      {"core/v1 AzureDiskVolumeSource", "kind", "Shared"},
-      {"core/v1 AzureDiskVolumeSource", "fsType", "ext4"},
-      {"core/v1 AzureDiskVolumeSource", "readOnly", false},
-      {"core/v1 ScaleIOVolumeSource", "storageMode", "ThinProvisioned"},
-      {"core/v1 ScaleIOVolumeSource", "fsType", "xfs"},
-      {"core/v1 ScaleIOPersistentVolumeSource", "storageMode", "ThinProvisioned"},
-      {"core/v1 ScaleIOPersistentVolumeSource", "fsType", "xfs"},
-      {"core/v1 PersistentVolumeClaimSpec", "volumeMode", "Filesystem"},
-      {"core/v1 PersistentVolumeClaimStatus", "phase", "Pending"},
-      {"core/v1 PersistentVolumeSpec", "persistentVolumeReclaimPolicy", "Retain"},
-      {"core/v1 PersistentVolumeSpec", "volumeMode", "Filesystem"},
-      {"core/v1 PersistentVolumeStatus", "phase", "Pending"},
-      {"storage/v1 StorageClass", "reclaimPolicy", "Delete"},
-      {"storage/v1 StorageClass", "volumeBindingMode", "Immediate"},
-      {"storage/v1 CSIDriverSpec", "attachRequired", true},
-      {"storage/v1 CSIDriverSpec", "podInfoOnMount", false},
-      {"storage/v1 CSIDriverSpec", "storageCapacity", false},
-      {"storage/v1 CSIDriverSpec", "fsGroupPolicy", "ReadWriteOnceWithFSType"},
-      {"storage/v1 CSIDriverSpec", "volumeLifecycleModes", json::Array{"Persistent"}},
-      {"storage/v1 CSIDriverSpec", "requiresRepublish", false},
-      {"storage/v1 CSIDriverSpec", "seLinuxMount", false},
-      // the rest of the core group
-      {"core/v1 Secret", "type", "Opaque"},
-      {"core/v1 NamespaceStatus", "phase", "Active"},
-      {"core/v1 EndpointPort", "protocol", "TCP"},
-      {"core/v1 ServicePort", "protocol", "TCP"},
-      {"core/v1 ReplicationControllerSpec", "replicas", 1},
-      // workloads
-      {"apps/v1 DeploymentSpec", "replicas", 1},
-      {"apps/v1 DeploymentSpec", "revisionHistoryLimit", 10},
-      {"apps/v1 DeploymentSpec", "progressDeadlineSeconds", 600},
-      {"apps/v1 DaemonSetSpec", "revisionHistoryLimit", 10},
-      {"apps/v1 StatefulSetSpec", "podManagementPolicy", "OrderedReady"},
-      {"apps/v1 StatefulSetSpec", "persistentVolumeClaimRetentionPolicy", json::Object{}},
-      {"apps/v1 StatefulSetPersistentVolumeClaimRetentionPolicy", "whenDeleted", "Retain"},
-      {"apps/v1 StatefulSetPersistentVolumeClaimRetentionPolicy", "whenScaled", "Retain"},
-      {"apps/v1 StatefulSetSpec", "replicas", 1},
-      {"apps/v1 StatefulSetSpec", "revisionHistoryLimit", 10},
-      {"apps/v1 ReplicaSetSpec", "replicas", 1},
-      {"batch/v1 CronJobSpec", "concurrencyPolicy", "Allow"},
-      {"batch/v1 CronJobSpec", "suspend", false},
-      {"batch/v1 CronJobSpec", "successfulJobsHistoryLimit", 3},
-      {"batch/v1 CronJobSpec", "failedJobsHistoryLimit", 1},
-      {"batch/v1 PodFailurePolicyOnPodConditionsPattern", "status", "True"},
-      // networking and endpoints
-      {"networking/v1 NetworkPolicyPort", "protocol", "TCP"},
-      {"networking/v1 IngressClassParametersReference", "scope", "Cluster"},
-      {"discovery/v1 EndpointPort", "name", ""},
-      {"discovery/v1 EndpointPort", "protocol", "TCP"},
-      // autoscaling, permissions, the API's own
-      {"autoscaling/v1 HorizontalPodAutoscalerSpec", "minReplicas", 1},
-      {"autoscaling/v2 HorizontalPodAutoscalerSpec", "minReplicas", 1},
-      {"rbac/v1 RoleRef", "apiGroup", "rbac.authorization.k8s.io"},
-      {"scheduling/v1 PriorityClass", "preemptionPolicy", "PreemptLowerPriority"},
-      {"admissionregistration/v1 ValidatingWebhook", "failurePolicy", "Fail"},
-      {"admissionregistration/v1 ValidatingWebhook", "matchPolicy", "Equivalent"},
-      {"admissionregistration/v1 ValidatingWebhook", "namespaceSelector", json::Object{}},
-      {"admissionregistration/v1 ValidatingWebhook", "objectSelector", json::Object{}},
-      {"admissionregistration/v1 ValidatingWebhook", "timeoutSeconds", 10},
-      {"admissionregistration/v1 MutatingWebhook", "failurePolicy", "Fail"},
-      {"admissionregistration/v1 MutatingWebhook", "matchPolicy", "Equivalent"},
-      {"admissionregistration/v1 MutatingWebhook", "namespaceSelector", json::Object{}},
-      {"admissionregistration/v1 MutatingWebhook", "objectSelector", json::Object{}},
-      {"admissionregistration/v1 MutatingWebhook", "timeoutSeconds", 10},
-      {"admissionregistration/v1 MutatingWebhook", "reinvocationPolicy", "Never"},
-      {"admissionregistration/v1 Rule", "scope", "*"},
-      {"admissionregistration/v1 ServiceReference", "port", 443},
-      {"apiextensions/v1 CustomResourceDefinitionSpec", "conversion",
-       json::Object{{"strategy", "None"}}},
-      {"apiextensions/v1 ServiceReference", "port", 443},
-  };
-  return kRows;
-}
 
 // --- what depends on other fields
 
@@ -435,14 +317,15 @@ constexpr Function kFunctions[] = {
 
 // What is to be done with values of a type: found once, for there are hundreds of types.
 struct Plan {
-  std::vector<const Row*> rows;
+  std::vector<const kube::FieldDefault*> rows;
   void (*apply)(Value& value) = nullptr;
 };
 
 const Plan* planOf(std::string_view type) {
   static const std::map<std::string_view, Plan> kPlans = [] {
     std::map<std::string_view, Plan> plans;
-    for (const Row& row : rows()) plans[row.type].rows.push_back(&row);
+    for (const kube::FieldDefault& row : kube::fieldDefaults())
+      plans[row.type].rows.push_back(&row);
     for (const Function& function : kFunctions) plans[function.type].apply = function.apply;
     return plans;
   }();
@@ -464,7 +347,7 @@ void walk(Type type, Value& value);
 
 void walkStruct(Type type, Value& value) {
   if (const Plan* plan = planOf(type.name())) {
-    for (const Row* row : plan->rows) {
+    for (const kube::FieldDefault* row : plan->rows) {
       auto field = type.field(row->field);
       if (field && field->isPointer())
         setIfMissing(value, row->field, row->value);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "base/time.h"
 #include "json/patch.h"
 #include "json/write.h"
+#include "kube/field_defaults.h"
 #include "kube/quantity.h"
 
 namespace cadre::kube {
@@ -230,7 +232,80 @@ Value withStringData(const Value& secret) {
   return json::applyMergePatch(secret, std::move(change));
 }
 
+// --- what was added
+
+// Not null: what a server writes into that field when it is not given. Null inside: it depends.
+const Value* filledIn(std::string_view type, std::string_view field) {
+  using Place = std::pair<std::string_view, std::string_view>;
+  static const std::map<Place, Value> kFilledIn = [] {
+    std::map<Place, Value> places = {
+        {{"core/v1 Container", "imagePullPolicy"}, {}},
+        {{"core/v1 ImageVolumeSource", "pullPolicy"}, {}},
+        {{"core/v1 PodSpec", "serviceAccount"}, {}},  // the old name of serviceAccountName
+        {{"core/v1 ServicePort", "targetPort"}, {}},
+        {{"core/v1 ServicePort", "nodePort"}, {}},
+        {{"core/v1 ServiceSpec", "type"}, "ClusterIP"},
+        {{"core/v1 ServiceSpec", "sessionAffinity"}, "None"},
+        {{"apps/v1 DeploymentStrategy", "type"}, "RollingUpdate"},
+        {{"apps/v1 RollingUpdateDeployment", "maxSurge"}, "25%"},
+        {{"apps/v1 RollingUpdateDeployment", "maxUnavailable"}, "25%"},
+        {{"apps/v1 DaemonSetUpdateStrategy", "type"}, "RollingUpdate"},
+        {{"apps/v1 RollingUpdateDaemonSet", "maxUnavailable"}, 1},
+        {{"apps/v1 StatefulSetUpdateStrategy", "type"}, "RollingUpdate"},
+    };
+    for (std::string_view field :
+         {"allocateLoadBalancerNodePorts", "clusterIP", "clusterIPs", "externalTrafficPolicy",
+          "healthCheckNodePort", "internalTrafficPolicy", "ipFamilies", "ipFamilyPolicy",
+          "sessionAffinityConfig"})
+      places[{"core/v1 ServiceSpec", field}] = {};
+    for (const FieldDefault& row : fieldDefaults()) places[{row.type, row.field}] = row.value;
+    for (std::string_view scaled : {"apps/v1 DeploymentSpec", "apps/v1 StatefulSetSpec"})
+      places[{scaled, "replicas"}] = {};
+    return places;
+  }();
+  auto found = kFilledIn.find({type, field});
+  return found == kFilledIn.end() ? nullptr : &found->second;
+}
+
+Difference findAdded(Type type, const Value& have, const Value& want) {
+  if (isEmpty(have)) return std::nullopt;
+  bool is_desired = !isEmpty(want);
+  if (is_desired && type.relation() == Relation::Atomic) return std::nullopt;  // covers() looks
+  if (type.form() == Form::Struct) {
+    for (const auto& [key, value] : have.object()) {
+      auto field = type.field(key);
+      if (!field || key == "metadata") continue;
+      const Value* usual = want[key].isNull() ? filledIn(type.name(), key) : nullptr;
+      if (usual && (usual->isNull() || value == *usual)) continue;
+      if (auto found = findAdded(field->type(), value, want[key]))
+        return within(json::pathStep(key), std::move(found));
+    }
+  } else if (type.form() == Form::Map) {
+    for (const auto& [key, value] : have.object())
+      if (want[key].isNull()) return within(json::pathStep(key), differ(value, Value()));
+  } else if (type.form() == Form::List && is_desired) {
+    std::vector<Type::Key> keys = type.keys();
+    std::map<std::string, const Value*> desired;
+    for (const Value& element : want.array()) desired.emplace(identity(keys, element), &element);
+    for (const Value& element : have.array()) {
+      auto same = desired.find(identity(keys, element));
+      auto found = same == desired.end() ? differ(element, Value())
+                                         : findAdded(type.element(), element, *same->second);
+      if (found) return within(stepTo(keys, element), std::move(found));
+    }
+  } else if (!is_desired) {
+    return differ(have, Value());
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::optional<json::Change> added(Type type, const Value& observed, const Value& desired) {
+  auto spec = type.field("spec");
+  if (!spec) return std::nullopt;
+  return within("spec", findAdded(spec->type(), observed["spec"], desired["spec"]));
+}
 
 std::optional<json::Change> covers(Type type, const Value& observed, const Value& desired) {
   bool folded = type.name() == "core/v1 Secret" && !desired["stringData"].isNull();

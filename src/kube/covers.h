@@ -26,4 +26,15 @@ namespace cadre::kube {
 std::optional<json::Change> covers(Type type, const json::Value& observed,
                                    const json::Value& desired);
 
+// What somebody added to the spec of an object that is desired as it is, and no less: the first
+// such thing, `from` what is observed. Told by the built-in type alone, nothing without one:
+//
+// - Elements of keyed lists and sets, keys of maps, and fields that have another value than an API
+//   server would have filled in.
+// - Not metadata, also of pods, which everybody may write; nor `replicas`, which scalers do; nor
+// what
+//   a server chooses by other fields or by the cluster (pull policies, cluster IPs, node ports).
+std::optional<json::Change> added(Type type, const json::Value& observed,
+                                  const json::Value& desired);
+
 }  // namespace cadre::kube

@@ -15,13 +15,15 @@ json::Value yaml(std::string_view text) {
 }
 
 // "spec.replicas: 1 -> 3"; "-" for what is not there; empty where nothing differs.
-std::string difference(Type type, const json::Value& observed, const json::Value& desired) {
-  auto change = covers(type, observed, desired);
+std::string inWords(const std::optional<json::Change>& change) {
   if (!change) return "";
   auto text = [](const std::optional<json::Value>& value) {
     return value ? json::write(*value) : "-";
   };
   return format("{}: {} -> {}", change->path, text(change->from), text(change->to));
+}
+std::string difference(Type type, const json::Value& observed, const json::Value& desired) {
+  return inWords(covers(type, observed, desired));
 }
 
 struct Case {
@@ -164,6 +166,64 @@ TEST(Covers, Table) {
     Type type = Type::of(*GroupVersionKind::parse(api_version, kind));
     EXPECT_EQ(bool(type), !c.what.starts_with("custom")) << c.what;
     EXPECT_EQ(difference(type, yaml(c.observed), yaml(c.desired)), c.difference) << c.what;
+  }
+}
+
+TEST(Added, Table) {
+  constexpr std::string_view kPods =
+      "{spec: {template: {spec: {containers: [{name: a, image: i}]}}}}";
+  constexpr std::string_view kService = "{spec: {ports: [{port: 80}], selector: {app: a}}}";
+  constexpr Case kAdded[] = {
+      {"what a server makes of it", "apps/v1 Deployment",
+       "{spec: {replicas: 3, revisionHistoryLimit: 10, progressDeadlineSeconds: 600, strategy: "
+       "{type: RollingUpdate, rollingUpdate: {maxSurge: 25%, maxUnavailable: 25%}}, template: "
+       "{metadata: {annotations: {x: y}}, spec: {restartPolicy: Always, securityContext: {}, "
+       "dnsPolicy: ClusterFirst, containers: [{name: a, image: i, imagePullPolicy: Always, "
+       "resources: {}}]}}}, status: {replicas: 1}}",
+       kPods, ""},
+      {"a container", "apps/v1 Deployment",
+       "{spec: {template: {spec: {containers: [{name: a, image: i}, {name: b}]}}}}", kPods,
+       R"(spec.template.spec.containers[name="b"]: {"name":"b"} -> -)"},
+      {"a variable", "apps/v1 Deployment",
+       "{spec: {template: {spec: {containers: [{name: a, image: i, env: [{name: X}]}]}}}}", kPods,
+       R"(spec.template.spec.containers[name="a"].env: [{"name":"X"}] -> -)"},
+      {"a right", "apps/v1 Deployment",
+       "{spec: {template: {spec: {containers: [{name: a, securityContext: {privileged: true}}]}}}}",
+       kPods, R"(spec.template.spec.containers[name="a"].securityContext.privileged: true -> -)"},
+      {"the node's network", "apps/v1 Deployment",
+       "{spec: {template: {spec: {hostNetwork: true}}}}", kPods,
+       "spec.template.spec.hostNetwork: true -> -"},
+      {"another value than the server's", "apps/v1 Deployment",
+       "{spec: {template: {spec: {dnsPolicy: None}}}}", kPods,
+       "spec.template.spec.dnsPolicy: \"None\" -> -"},
+      {"another strategy", "apps/v1 Deployment", "{spec: {strategy: {type: Recreate}}}", kPods,
+       "spec.strategy.type: \"Recreate\" -> -"},
+      {"another account", "apps/v1 Deployment",
+       "{spec: {template: {spec: {serviceAccount: b, serviceAccountName: b}}}}", kPods,
+       "spec.template.spec.serviceAccountName: \"b\" -> -"},
+      {"a node", "apps/v1 Deployment", "{spec: {template: {spec: {nodeSelector: {a: b}}}}}", kPods,
+       "spec.template.spec.nodeSelector.a: \"b\" -> -"},
+      {"what is all or nothing is for covers()", "apps/v1 Deployment",
+       "{spec: {selector: {matchLabels: {a: b, c: d}}}}",
+       "{spec: {selector: {matchLabels: {a: b}}}}", ""},
+      {"a Service as a server has it", "v1 Service",
+       "{spec: {type: ClusterIP, clusterIP: 10.0.0.1, clusterIPs: [10.0.0.1], ipFamilies: [IPv4], "
+       "sessionAffinity: None, selector: {app: a}, ports: [{port: 80, protocol: TCP, targetPort: "
+       "80}]}}",
+       kService, ""},
+      {"a port", "v1 Service",
+       "{spec: {selector: {app: a}, ports: [{port: 80, protocol: TCP}, {port: 81}]}}", kService,
+       R"(spec.ports[port=81,protocol="TCP"]: {"port":81} -> -)"},
+      {"an address", "v1 Service", "{spec: {externalIPs: [1.2.3.4]}}", kService,
+       R"(spec.externalIPs: ["1.2.3.4"] -> -)"},
+      {"another way in", "v1 Service", "{spec: {type: NodePort}}", kService,
+       "spec.type: \"NodePort\" -> -"},
+      {"a kind that is not known", "x/v1 Route", "{spec: {more: true}}", "{spec: {}}", ""},
+  };
+  for (const Case& c : kAdded) {
+    auto [api_version, kind] = cut(c.kind, " ");
+    Type type = Type::of(*GroupVersionKind::parse(api_version, kind));
+    EXPECT_EQ(inWords(added(type, yaml(c.observed), yaml(c.desired))), c.difference) << c.what;
   }
 }
 
