@@ -299,7 +299,7 @@ void Engine::unsubscribe(const Ref& ref, const Read& read) {
 // ---- Plans
 
 void Engine::work() {
-  if (!picture_.childrenKnown()) return;  // nothing could be done
+  if (!picture_.childrenKnown() || !picture_.current()) return;  // nothing could be done
   while (in_flight_ < options_.writes_in_flight) {
     // All of them look at the same, and it is not known yet: the rest would look in vain.
     if (in_vain_ >= kMostInVain) {
@@ -542,6 +542,9 @@ const std::vector<Read>* Engine::readsOf(const Ref& ref) const {
 
 void Engine::lead(bool leads) {
   if (std::exchange(leads_, leads) == leads) return;
+  // Another one may have written until just now, and our watches may be behind what it knew: what
+  // it did must not be undone.
+  if (leads) picture_.drawAnew();
   slots_ = {};
   acts_.giveUp();
   unplanned_ = entries_.size();

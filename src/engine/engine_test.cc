@@ -396,6 +396,24 @@ TEST(Engine, AnActBeginsWhenItsIntentIsWrittenAndItsOutcomeIsSeen) {
   EXPECT_THAT(f.calls, ElementsAre("begin ann", "end"));
 }
 
+// What it knew from its watches may be older than what the one before it did.
+TEST(Engine, WhoTakesTheLeadLooksAnewBeforeItWrites) {
+  Fixture f;
+  f.plan = [](const json::Value& object, World&) {
+    return withMaps({object["spec"]["map"].string()});
+  };
+  f.start();
+  f.engine->lead(false);
+  f.sync({object("desk", 10, R"({"spec":{"map":"old"}})")});
+  EXPECT_THAT(f.said(), IsEmpty());
+  f.engine->lead(true);
+  f.scheduler.advance(5s);
+  EXPECT_THAT(f.said(), IsEmpty());
+  f.sync({object("desk", 20, R"({"spec":{"map":"new"}})")});
+  ASSERT_THAT(f.said(), ElementsAre("POST configmaps"));
+  EXPECT_EQ(kube::name(*json::parse(f.last().request.body)), "new");
+}
+
 TEST(Engine, AnActIsResumedAndOnlyWhileWeLead) {
   Fixture f;
   f.plan = calling;
@@ -411,6 +429,8 @@ TEST(Engine, AnActIsResumedAndOnlyWhileWeLead) {
   EXPECT_EQ(f.calls.size(), 2u);
   f.engine->lead(true);
   f.scheduler.runReady();
+  f.sync({object("desk", 20, R"({"status":{"observedGeneration":1,"conditions":[],
+      "acts":[{"id":"1","what":"call","intent":"ann"}]}})")});
   EXPECT_THAT(f.calls, ElementsAre("resume ann", "end", "resume ann"));
   f.tell(kLamps, "DELETED", object("desk", 21));
   EXPECT_EQ(f.calls.back(), "end");

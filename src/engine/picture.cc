@@ -1,6 +1,7 @@
 #include "engine/picture.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/format.h"
 #include "kube/selector.h"
@@ -32,6 +33,7 @@ struct Picture::Known {
     std::uint32_t picture = 0;
     bool synced = false;
     bool served = true;
+    bool anew = false;  // it was known, and is being drawn once more
     std::string trouble = {};
     std::unique_ptr<kube::Watcher> watcher = {};
   };
@@ -103,6 +105,7 @@ void Picture::feed(Known& known, kube::Selection select) {
   handler.synced = [this, &known, &feed] {
     known.table.end(feed.picture, feed.watcher->version(), feed.ns);
     bool was_known = feed.synced && feed.served;
+    if (std::exchange(feed.anew, false)) was_known = false;
     feed.synced = feed.served = true;
     feed.trouble.clear();
     if (!was_known) state_changed_(known.scope.resource);
@@ -120,7 +123,7 @@ void Picture::feed(Known& known, kube::Selection select) {
                    {{"kind", known.scope.resource.kind}, {"error", feed.trouble}});
     // The cluster does not have the kind. The watcher goes on asking.
     if (error.code != Code::NotFound || !feed.served) return;
-    feed.served = false;
+    feed.served = feed.anew = false;
     known.table.end(known.table.begin(), "", feed.ns);
     state_changed_(known.scope.resource);
   };
@@ -226,6 +229,22 @@ std::map<std::string, std::string> Picture::troubles() const {
     for (const auto& feed : known->feeds)
       if (!feed->trouble.empty()) troubles[resource.kind] = feed->trouble;
   return troubles;
+}
+
+void Picture::drawAnew() {
+  for (auto& [resource, known] : known_)
+    for (auto& feed : known->feeds) {
+      if (!feed->synced || !feed->served) continue;
+      feed->anew = true;
+      feed->watcher->drawAnew();
+    }
+}
+
+bool Picture::current() const {
+  return std::none_of(known_.begin(), known_.end(), [](const auto& known) {
+    return std::any_of(known.second->feeds.begin(), known.second->feeds.end(),
+                       [](const auto& feed) { return feed->anew; });
+  });
 }
 
 bool Picture::childrenKnown() const {

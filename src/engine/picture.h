@@ -74,6 +74,10 @@ class Picture {
   // The first pictures of all that is watched for its own sake are there; or of all children.
   bool synced() const;
   bool childrenKnown() const;
+  // All that was known before is listed once more: nothing of it is older than this call, but for
+  // objects that are watched by themselves. Until then, `current` says no.
+  void drawAnew();
+  bool current() const;
   // What is in the way of watching, per kind; empty when all is well.
   std::map<std::string, std::string> troubles() const;
 

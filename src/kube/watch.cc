@@ -231,6 +231,12 @@ Watcher::~Watcher() {
 bool Watcher::synced() const { return state_->synced; }
 const std::string& Watcher::version() const { return state_->version; }
 
+void Watcher::drawAnew() {
+  for (Pending* pending : {&state_->request, &state_->timer, &state_->quiet_timer})
+    pending->reset();
+  state_->startAgain();
+}
+
 Mirror::Mirror(Client& client, WatcherOptions options, Random& random,
                Function<void(const Change&)> changed)
     : changed_(std::move(changed)), watcher_(client, std::move(options), random, handler()) {}

@@ -57,6 +57,8 @@ class Watcher {
   bool synced() const;
   // The version that the picture is at.
   const std::string& version() const;
+  // Draws it once more, as it is at the server from now on. Not from inside the handler.
+  void drawAnew();
 
  private:
   struct State;

@@ -382,13 +382,21 @@ void Simulation::meddle() {
       if (key.ns == kNamespace) children.emplace_back(resource, key);
   if (children.empty()) return;
   auto [resource, key] = children[random_.below(children.size())];
-  if (resource != &kDeployments || random_.below(2) == 0)
+  if (resource == &kConfigMaps || random_.below(2) == 0)
     return write("DELETE", *resource, key, nullptr);
+  if (resource == &kServices)
+    return write("PATCH", *resource, key,
+                 json::Object{{"spec", json::Object{{"externalIPs", json::Array{"1.2.3.4"}}}}});
   json::Value containers = hub_->objects()
                                .find(storageOf(*resource), key)
                                ->value()["spec"]["template"]["spec"]["containers"];
-  containers.makeArray().at(0).make("image") = "evil:1";
-  json::Object pod{{"spec", json::Object{{"containers", std::move(containers)}}}};
+  bool adds = random_.below(2) == 0;
+  if (adds)
+    containers.makeArray().push_back(json::Object{{"name", "evil"}, {"image", "evil:1"}});
+  else
+    containers.makeArray().at(0).make("image") = "evil:1";
+  json::Object pod{
+      {"spec", json::Object{{"containers", std::move(containers)}, {"hostNetwork", adds}}}};
   write("PATCH", *resource, key,
         json::Object{{"spec", json::Object{{"template", std::move(pod)}}},
                      {"metadata", json::Object{{"labels", nullptr}}}});

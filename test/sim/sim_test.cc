@@ -161,7 +161,7 @@ void say(engine::Plan& plan, bool ready, std::string message) {
 
 // Some seed makes this oracle speak.
 void expectAlarm(std::string_view oracle, const System& system) {
-  for (std::uint64_t seed = 1; seed <= 50; ++seed)
+  for (std::uint64_t seed = 1; seed <= 300; ++seed)
     for (const std::string& alarm : Simulation(system, seed).run())
       if (alarm.starts_with(oracle)) return;
   ADD_FAILURE() << oracle << " has seen nothing";
