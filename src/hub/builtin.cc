@@ -568,6 +568,27 @@ std::vector<BuiltIn> otherKinds() {
   };
 }
 
+std::vector<BuiltIn> questions() {
+  auto question = [](std::string_view group, std::string_view kind, std::string_view plural,
+                     bool namespaced = false) {
+    return BuiltIn{.group = group,
+                   .version = "v1",
+                   .kind = kind,
+                   .plural = plural,
+                   .singular = plural.substr(0, plural.size() - 1),
+                   .namespaced = namespaced,
+                   .columns = plainColumns(),
+                   .is_question = true};
+  };
+  return {question("authentication.k8s.io", "TokenReview", "tokenreviews"),
+          question("authentication.k8s.io", "SelfSubjectReview", "selfsubjectreviews"),
+          question("authorization.k8s.io", "SubjectAccessReview", "subjectaccessreviews"),
+          question("authorization.k8s.io", "LocalSubjectAccessReview", "localsubjectaccessreviews",
+                   true),
+          question("authorization.k8s.io", "SelfSubjectAccessReview", "selfsubjectaccessreviews"),
+          question("authorization.k8s.io", "SelfSubjectRulesReview", "selfsubjectrulesreviews")};
+}
+
 }  // namespace
 
 kube::Resource BuiltIn::resource() const {
@@ -586,6 +607,7 @@ const Subresource* BuiltIn::subresource(std::string_view name) const {
 std::vector<std::string_view> BuiltIn::verbs() const {
   std::vector<std::string_view> all = {"create", "delete", "deletecollection", "get",
                                        "list",   "patch",  "update",           "watch"};
+  if (is_question) all = {"create"};
   if (!delete_collection) std::erase(all, "deletecollection");
   return all;
 }
@@ -593,7 +615,7 @@ std::vector<std::string_view> BuiltIn::verbs() const {
 const std::vector<BuiltIn>& builtIns() {
   static const std::vector<BuiltIn> kAll = [] {
     std::vector<BuiltIn> all = coreKinds();
-    for (auto more : {workloadKinds(), otherKinds()})
+    for (auto more : {workloadKinds(), otherKinds(), questions()})
       all.insert(all.end(), more.begin(), more.end());
     std::ranges::sort(all, {}, [](const BuiltIn& kind) {
       return std::tuple(kind.group, kind.version, kind.plural);

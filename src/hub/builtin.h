@@ -72,6 +72,8 @@ struct BuiltIn {
   bool delete_collection = true;
   // A status in a new object is kept: only where there is no one else to write it.
   bool status_on_create = false;
+  // It is asked, answered, and never kept: it can only be created.
+  bool is_question = false;
 
   kube::Type type() const { return kube::Type::of(group, version, kind); }
   kube::Resource resource() const;

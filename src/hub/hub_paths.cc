@@ -109,7 +109,7 @@ void Hub::serveMetrics(const CallRef& call) {
   for (const Kinds::Group& group : kinds_.groups())
     for (const Kinds::Version& version : group.versions)
       for (const auto& [plural, kind] : version.kinds)
-        if (kind->stored_version == version.name)
+        if (kind->isKept() && kind->stored_version == version.name)
           metrics_
               .gauge("apiserver_storage_objects", "Objects that are stored.",
                      {{"resource", group.name.empty() ? plural : plural + "." + group.name}})

@@ -40,6 +40,7 @@ class Kind {
   bool orphans = false;          // dependents stay, unless who deletes says otherwise
   // Empty: all that there are.
   std::vector<std::string> verbs = {};
+  bool isKept() const { return verbs != std::vector<std::string>{"create"}; }
 
   // Where a body has what this kind has not: "spec.colour". And the object without it.
   virtual std::vector<std::string> unknownFields(const json::Value& object) const = 0;

@@ -142,6 +142,7 @@ void addPaths(const Kind& kind, json::Object& paths) {
                          : format("/apis/{}/{}", resource.group, resource.version);
   if (resource.namespaced) base += "/namespaces/{namespace}";
   std::string all = format("{}/{}", base, resource.plural), one = all + "/{name}";
+  if (!kind.isKept()) return paths.set(all, json::Object{{"post", operation(kind, "post", true)}});
   paths.set(all, json::Object{{"get", operation(kind, "list", false)},
                               {"post", operation(kind, "post", true)},
                               {"delete", operation(kind, "deletecollection", false)}});

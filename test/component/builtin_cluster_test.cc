@@ -169,6 +169,7 @@ TEST_F(BuiltInClusterTest, NamesAreThoseOfDiscovery) {
 
 TEST_F(BuiltInClusterTest, ColumnsAreThoseOfTables) {
   for (const BuiltIn& kind : builtIns()) {
+    if (kind.is_question) continue;  // nobody can list those
     SCOPED_TRACE(kind.plural);
     json::Value table = ask(kind.resource().path(), kTable);
     json::Array theirs = table["columnDefinitions"].array();
