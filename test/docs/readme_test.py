@@ -29,7 +29,8 @@ class Readme(unittest.TestCase):
     def run_steps(self, heading, name):
         env = dict(os.environ, PATH=f"{os.path.dirname(PROGRAM)}:{os.environ['PATH']}")
         try:
-            done = subprocess.run(["bash", "-euc", steps(heading, name)], cwd=ROOT, env=env, capture_output=True, text=True,
+            script = "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n" + steps(heading, name)
+            done = subprocess.run(["bash", "-euc", script], cwd=ROOT, env=env, capture_output=True, text=True,
                                   timeout=550)
         finally:
             subprocess.run([os.path.join(ROOT, "tools/cluster"), "down", "--name", name], capture_output=True)
