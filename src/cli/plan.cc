@@ -268,14 +268,14 @@ std::string changesOf(Cluster& cluster, const engine::Write& write) {
   auto there = cluster.await<json::Value>([&](auto done) {
     return cluster.client->get(write.ref.resource, write.ref.key, std::move(done));
   });
-  if (!there || write.ref.resource.kind == "Secret") return write.why;
+  if (!there || write.ref.resource->kind == "Secret") return write.why;
   json::Value wanted = write.object;
   wanted.make("metadata").make("annotations").makeObject().erase(engine::kApplied);
   json::Value before = *there;
   before.make("metadata").makeObject().erase("managedFields");
   json::Value left = kube::withoutDropped(*std::move(there), engine::kManager, write.object);
   left.make("metadata").makeObject().erase("managedFields");
-  auto merged = kube::strategicMerge(kube::Type::of(write.ref.resource.gvk()), left, wanted);
+  auto merged = kube::strategicMerge(kube::Type::of(write.ref.resource->gvk()), left, wanted);
   if (!merged) return write.why;
   auto changes = json::diff(byName(before), byName(*merged));
   for (json::Change& change : changes)
@@ -400,7 +400,8 @@ class Why {
       if (own && read.ref != ref) {
         auto other = onlooker_.engine->objectOf(read.ref);
         if (!other || !kube::isConditionTrue(*other, "Ready")) tell(read.ref, depth + 1);
-      } else if (std::string named = format("{} \"{}\"", read.ref.resource.kind, read.ref.key.name);
+      } else if (std::string named =
+                     format("{} \"{}\"", read.ref.resource->kind, read.ref.key.name);
                  read.seen == 0 && ready && ready->message.find(named) != std::string::npos) {
         say(format("  {} does not exist: create it", read.ref.text()));
       }

@@ -10,8 +10,8 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-const Ref kDesk{{.group = "test", .version = "v1", .plural = "lamps", .kind = "Lamp"},
-                {"ns", "desk"}};
+const kube::Resource kLamps{.group = "test", .version = "v1", .plural = "lamps", .kind = "Lamp"};
+const Ref kDesk{kLamps, {"ns", "desk"}};
 
 struct Stage {
   FakeScheduler scheduler;

@@ -399,7 +399,7 @@ void Engine::done(const Ref& ref, Meter::Outcome outcome) {
         outcome = Meter::Outcome::RequeueAfter;
       }
     }
-    meters_.at(lower(ref.resource.kind))->reconciled(outcome);
+    meters_.at(lower(ref.resource->kind))->reconciled(outcome);
   }
   queue_.done(ref);
 }
@@ -682,7 +682,7 @@ void Engine::failed(const std::shared_ptr<Trial>& trial, const Error& error) {
   // The plan looks again before the next try, and tells.
   if (!own) entry.again = true;
   entry.failed = true;
-  if (options_.metrics) meters_.at(lower(trial->owner.resource.kind))->retried();
+  if (options_.metrics) meters_.at(lower(trial->owner.resource->kind))->retried();
   logger_.warn("writing failed; trying again", {{"what", write.text()},
                                                 {"for", trial->owner.text()},
                                                 {"error", error.text()},
@@ -721,8 +721,8 @@ void Engine::tell(const Ref& ref, const json::Value& object, const Event& event)
        json::Object{
            {"name", kube::boundedName(ref.key.name, "." + shortHash(uid + " " + event.id), 253)},
            {"namespace", ns}}},
-      {"involvedObject", json::Object{{"apiVersion", ref.resource.apiVersion()},
-                                      {"kind", ref.resource.kind},
+      {"involvedObject", json::Object{{"apiVersion", ref.resource->apiVersion()},
+                                      {"kind", ref.resource->kind},
                                       {"name", ref.key.name},
                                       {"namespace", ref.key.ns},
                                       {"uid", uid}}},

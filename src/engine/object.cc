@@ -1,6 +1,17 @@
 #include "engine/object.h"
 
+#include <mutex>
+#include <set>
+
 namespace cadre::engine {
+
+ResourceRef::ResourceRef(const kube::Resource& resource) {
+  static std::mutex mutex;
+  static std::set<kube::Resource> all;
+  std::scoped_lock lock(mutex);
+  at_ = &*all.insert(resource).first;
+}
+
 namespace {
 
 std::vector<std::string> owners(const json::Value& object) {
@@ -15,7 +26,7 @@ std::vector<std::string> owners(const json::Value& object) {
 
 const Index kByOwner{"owner", owners};
 
-std::string Ref::text() const { return resource.kind + " " + key.text(); }
+std::string Ref::text() const { return resource->kind + " " + key.text(); }
 
 bool belongsTo(const json::Value& object, std::string_view owner_uid) {
   if (owner_uid.empty()) return false;

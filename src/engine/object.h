@@ -9,9 +9,28 @@
 
 namespace cadre::engine {
 
+// A resource by a pointer: there are few of them, and many references to their objects. Kept for
+// ever. Compared as the resources are.
+class ResourceRef {
+ public:
+  ResourceRef() : ResourceRef(kube::Resource()) {}
+  ResourceRef(const kube::Resource& resource);             // NOLINT(google-explicit-constructor)
+  operator const kube::Resource&() const { return *at_; }  // NOLINT(google-explicit-constructor)
+  const kube::Resource* operator->() const { return at_; }
+
+  bool operator==(const ResourceRef& other) const { return at_ == other.at_; }
+  bool operator==(const kube::Resource& other) const { return *at_ == other; }
+  auto operator<=>(const ResourceRef& other) const {
+    return at_ == other.at_ ? std::strong_ordering::equal : *at_ <=> *other.at_;
+  }
+
+ private:
+  const kube::Resource* at_;
+};
+
 // One object of the cluster: what kind, and which.
 struct Ref {
-  kube::Resource resource;
+  ResourceRef resource;
   kube::ObjectKey key;
 
   std::string text() const;  // "Deployment shop/web"

@@ -9,8 +9,8 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 Ref lamp(std::string_view name) {
-  return {{.group = "test", .version = "v1", .plural = "lamps", .kind = "Lamp"},
-          {"ns", std::string(name)}};
+  const kube::Resource lamps{.group = "test", .version = "v1", .plural = "lamps", .kind = "Lamp"};
+  return {lamps, {"ns", std::string(name)}};
 }
 
 struct Queued {

@@ -254,10 +254,10 @@ json::Value finished(const Child& child, const Ref& owner_ref, const json::Value
     label(object.make("spec").make("template").make("metadata"));
   // Garbage collection follows owners inside a namespace only.
   if (child.resource.namespaced && kube::ns(object) == owner_ref.key.ns &&
-      owner_ref.resource.namespaced)
+      owner_ref.resource->namespaced)
     object.make("metadata").make("ownerReferences") =
-        json::Array{json::Object{{"apiVersion", owner_ref.resource.apiVersion()},
-                                 {"kind", owner_ref.resource.kind},
+        json::Array{json::Object{{"apiVersion", owner_ref.resource->apiVersion()},
+                                 {"kind", owner_ref.resource->kind},
                                  {"name", owner_ref.key.name},
                                  {"uid", kube::uid(owner)},
                                  {"controller", true},
@@ -367,8 +367,8 @@ std::optional<Write> reconcileStatus(const Ref& ref, const json::Value& object, 
   there.make("conditions") = std::move(ours);
   if (there == wanted) return std::nullopt;
   json::Value body =
-      json::Object{{"apiVersion", ref.resource.apiVersion()},
-                   {"kind", ref.resource.kind},
+      json::Object{{"apiVersion", ref.resource->apiVersion()},
+                   {"kind", ref.resource->kind},
                    {"metadata", json::Object{{"name", ref.key.name}, {"uid", kube::uid(object)}}},
                    {"status", std::move(wanted)}};
   if (!ref.key.ns.empty()) body.make("metadata").make("namespace") = ref.key.ns;
