@@ -560,6 +560,47 @@ TEST(Engine, WhatCannotBeMadeIsTold) {
   }
 }
 
+TEST(Engine, WhatTheServerRefusesIsMadeAnewAndNotWhatAWebhookRefuses) {
+  struct Case {
+    int code;
+    std::string_view reason, message;
+    bool replaces;
+  };
+  for (const Case& c : {Case{422, "Invalid", "data: Forbidden: field is immutable", true},
+                        Case{422, "Invalid", "admission webhook \\\"x\\\" denied it", false},
+                        Case{400, "BadRequest", "admission webhook \\\"x\\\" denied it", false},
+                        Case{403, "Forbidden", "exceeded quota", false}}) {
+    Fixture f;
+    f.plan = [](const json::Value&, World&) {
+      Plan plan = withMaps({"a"});
+      plan.children[0].object.make("data") = json::Object{{"color", "red"}};
+      plan.children[0].immutable = Child::Immutable::Replace;
+      return plan;
+    };
+    f.start();
+    f.sync({object("desk", 10)},
+           {object("a", 5, R"({"metadata":{"annotations":{"cadre.dev/applied":"a:x"},
+      "labels":{"app.kubernetes.io/managed-by":"cadre","cadre.dev/owner-uid":"uid-desk"}}})")});
+    std::vector<std::string> said;
+    for (int steps = 0; steps < 4 && f.seen < f.requests->sent.size(); ++steps) {
+      auto& sent = *f.requests->sent[f.seen++];
+      if (sent.request.target.find("configmaps") == std::string::npos) continue;
+      said.push_back(sent.request.method);
+      if (sent.request.method == "GET")
+        sent.answer(200, R"({"metadata":{"name":"a","namespace":"ns"}})");
+      else
+        sent.answer(c.code,
+                    format(R"({{"kind":"Status","apiVersion":"v1","reason":"{}","message":"{}"}})",
+                           c.reason, c.message));
+      f.scheduler.runReady();
+    }
+    if (c.replaces)
+      EXPECT_THAT(said, ElementsAre("PATCH", "GET", "PATCH", "DELETE")) << c.message;
+    else
+      EXPECT_THAT(said, ElementsAre("PATCH")) << c.message;
+  }
+}
+
 // All look at something that is not known yet, while writes of others end.
 TEST(Engine, ManyThatLookInVainHoldUpNobody) {
   Fixture f;
