@@ -7,9 +7,7 @@
 #include "kinds/kaos/plans.h"
 
 #include <filesystem>
-#include <fstream>
 #include <set>
-#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,6 +15,7 @@
 #include "base/format.h"
 #include "engine/draft.h"
 #include "engine/reconcile.h"
+#include "engine/testing/plan_table.h"
 #include "json/diff.h"
 #include "json/patch.h"
 #include "json/random_value.h"
@@ -74,81 +73,6 @@ const kube::Kind& kindOf(const json::Value& object) {
   return kind == "Agent" ? agentKind() : kind == "ModelAPI" ? modelApiKind() : mcpServerKind();
 }
 
-// The plan in a form that a person would recognise.
-json::Value shown(const engine::Plan& plan) {
-  json::Value result = json::Object{};
-  json::Array children;
-  for (const engine::Child& child : plan.children) {
-    json::Value object = child.object;
-    object.make("kind") = child.resource.kind;
-    if (child.keep == engine::Child::Keep::Once) object.make("once") = true;
-    if (child.wave != 0) object.make("wave") = child.wave;
-    children.push_back(std::move(object));
-  }
-  if (!children.empty()) result.make("children") = std::move(children);
-  if (plan.hold) result.make("hold") = true;
-  result.make("status") = plan.status;
-  json::Value& conditions = result.make("conditions");
-  for (const kube::Condition& condition : plan.conditions)
-    conditions.make(condition.type) =
-        format("{} {}{}{}", kube::conditionStatusName(condition.status), condition.reason,
-               condition.message.empty() ? "" : ": ", condition.message);
-  for (const std::string& finalizer : plan.foreign_finalizers)
-    result.make("finalizersRemoved").makeArray().push_back(finalizer);
-  for (const engine::Event& event : plan.events)
-    result.make("events").makeArray().push_back(
-        format("{}{}: {}", event.warning ? "Warning " : "", event.reason, event.message));
-  return result;
-}
-
-// What is expected and is not so. Maps may have more, lists are the same, and a text that ends in
-// "..." is the beginning of what is there. "$absent" is not there; {$has: [...]} is a list that has
-// these among others, {$lacks: [...]} one that has none of them.
-std::vector<std::string> differences(const json::Value& expected, const json::Value& actual,
-                                     const std::string& path) {
-  std::vector<std::string> out;
-  auto add = [&](std::vector<std::string> more) {
-    out.insert(out.end(), more.begin(), more.end());
-  };
-  // What keeps the nearest element from being this one; nothing: it is there.
-  auto nearest = [&](const json::Value& one) {
-    std::vector<std::string> least{format("{} is empty", path)};
-    for (std::size_t i = 0; i < actual.array().size(); ++i)
-      if (auto found = differences(one, actual.at(i), format("{}[{}]", path, i));
-          i == 0 || found.size() < least.size())
-        least = std::move(found);
-    return least;
-  };
-  auto is = [&](std::string_view what) {
-    out.push_back(format("{} {}: {}", path, what, json::writeYaml(actual)));
-  };
-  if (!expected["$has"].isNull() || !expected["$lacks"].isNull()) {
-    for (const json::Value& one : expected["$has"].array()) add(nearest(one));
-    for (const json::Value& one : expected["$lacks"].array())
-      if (nearest(one).empty()) is(format("has {} in it", json::write(one)));
-  } else if (expected.isObject()) {
-    if (!actual.isObject()) is("is no map");
-    for (const auto& [key, value] : expected.object()) {
-      if (value.isString() && value.string() == "$absent") {
-        if (!actual[key].isNull()) out.push_back(format("{}.{} is there", path, key));
-      } else {
-        add(differences(value, actual[key], format("{}.{}", path, key)));
-      }
-    }
-  } else if (expected.isArray()) {
-    if (expected.array().size() != actual.array().size())
-      is(format("has {} elements, not {}", actual.array().size(), expected.array().size()));
-    for (std::size_t i = 0; out.empty() && i < expected.array().size(); ++i)
-      add(differences(expected.at(i), actual.at(i), format("{}[{}]", path, i)));
-  } else if (expected.isString() && expected.string().ends_with("...")) {
-    if (!actual.string().starts_with(expected.string().substr(0, expected.string().size() - 3)))
-      is(format("does not begin with {}", expected.string()));
-  } else if (expected != actual) {
-    is(format("is not {}", json::write(expected)));
-  }
-  return out;
-}
-
 Settings settingsFrom(const json::Value& given) {
   Settings settings;
   settings.gateway = given["gateway"].boolean();
@@ -178,7 +102,7 @@ struct Case {
   const json::Value& object() const { return draft.at(self); }
   json::Value plan(Duration later = 0s) {
     engine::World world(draft, FakeClock().now() + later, troubles);
-    json::Value plan = shown(planOf(object(), world, settings));
+    json::Value plan = engine::shown(planOf(object(), world, settings));
     if (!around.asked.isNull()) plan.make("asks") = around.asked;
     return plan;
   }
@@ -223,7 +147,7 @@ void runCase(const json::Value& test, const json::Value& given) {
                 testing::Contains(key));
   Case one(test, given);
   json::Value plan = one.plan();
-  EXPECT_THAT(differences(test["expect"], plan, "plan"), testing::IsEmpty());
+  EXPECT_THAT(engine::differences(test["expect"], plan, "plan"), testing::IsEmpty());
 
   // The same input gives the same output, whenever it is.
   EXPECT_EQ(one.plan(1000h), plan) << json::formatDiff(json::diff(plan, one.plan(1000h)));
@@ -244,26 +168,6 @@ void runCase(const json::Value& test, const json::Value& given) {
     EXPECT_EQ(podHash(children(change)), podHash(plan)) << json::write(change);
 }
 
-// A file of cases, with the objects that their worlds name.
-struct Table {
-  explicit Table(const fs::path& path) {
-    std::ifstream file(path);
-    std::stringstream text;
-    text << file.rdbuf();
-    auto documents = json::parseYaml(text.str(), path.filename().string());
-    if (!documents || documents->empty()) {
-      ADD_FAILURE() << (documents ? path.string() + ": nothing there" : documents.error().text());
-      return;
-    }
-    cases = *std::move(documents);
-    given = cases.front().value["given"];
-    if (!given.isNull()) cases.erase(cases.begin());
-  }
-
-  std::vector<json::Document> cases;
-  json::Value given;
-};
-
 // What the server would not take, or nobody could mean.
 void expectSound(const json::Value& child) {
   EXPECT_EQ(kube::checkDnsLabel(child["metadata"]["name"].string()), std::nullopt);
@@ -277,17 +181,10 @@ void expectSound(const json::Value& child) {
     }
 }
 
-std::vector<fs::path> files() {
-  std::vector<fs::path> found;
-  for (const auto& entry : fs::directory_iterator(CADRE_KAOS_CASES)) found.push_back(entry.path());
-  std::sort(found.begin(), found.end());
-  return found;
-}
-
 class KaosPlan : public testing::TestWithParam<fs::path> {};
 
 TEST_P(KaosPlan, Holds) {
-  Table table(GetParam());
+  engine::PlanTable table(GetParam());
   EXPECT_FALSE(table.cases.empty());
   for (const json::Document& one : table.cases) {
     SCOPED_TRACE(
@@ -299,7 +196,7 @@ TEST_P(KaosPlan, Holds) {
 // Whatever got past admission, into the object or into those beside it, is told in a condition:
 // nothing breaks, nothing is made of what is not valid, and what the status says fits together.
 TEST_P(KaosPlan, OfHostileObjectsTellsWhatIsWrong) {
-  Table table(GetParam());
+  engine::PlanTable table(GetParam());
   int refused = 0, accepted = 0;
   for (std::uint32_t seed = 1; seed <= 30 && !HasFailure(); ++seed)
     for (const json::Document& one : table.cases) {
@@ -340,12 +237,13 @@ TEST_P(KaosPlan, OfHostileObjectsTellsWhatIsWrong) {
   EXPECT_GT(refused, 100);
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, KaosPlan, testing::ValuesIn(files()), [](const auto& info) {
-  std::string name = info.param.stem().string();
-  for (char& c : name)
-    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Files, KaosPlan, testing::ValuesIn(engine::planTables(CADRE_KAOS_CASES)),
+                         [](const auto& info) {
+                           std::string name = info.param.stem().string();
+                           for (char& c : name)
+                             if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+                           return name;
+                         });
 
 TEST(KaosKinds, AnswerAsTheirTablesTell) {
   kube::expectNativeAnswers(agentKind(),
