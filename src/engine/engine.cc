@@ -87,6 +87,7 @@ Engine::Engine(kube::Client& client, Random& random, EngineOptions options)
       picture_(
           client, random,
           {.namespaces = options_.namespaces,
+           .whole = options_.whole,
            .hash_secret = std::move(options_.hash_secret),
            .logger = options_.logger,
            .metrics = options_.metrics},
@@ -498,6 +499,7 @@ std::vector<Trouble> Engine::troublesOf(const Entry& entry) const {
 
 Observed Engine::observed(const Entry* entry) {
   Observed observed;
+  observed.labelled = !options_.whole;
   observed.find = [this](const Ref& ref) { return picture_.find(ref); };
   observed.owned = [this](std::string_view uid) { return picture_.owned(uid); };
   observed.is_owner = [this](std::string_view uid) { return by_uid_.contains(uid); };

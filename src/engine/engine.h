@@ -40,6 +40,9 @@ struct EngineOptions {
   std::vector<ObservationClass> observations = {};
   std::vector<ActClass> acts = {};
   std::vector<std::string> namespaces = {};  // empty: everywhere
+  // Children carry no labels of ours: all of every kind is watched, and they are known by their
+  // owners.
+  bool whole = false;
   // Field managers of operators that were here before us: their fields of our children become ours.
   std::vector<std::string> predecessors = {};
   std::size_t writes_in_flight = 32;

@@ -211,7 +211,7 @@ std::vector<kube::ObjectKey> Picture::keys(const kube::Resource& resource, std::
 std::vector<Ref> Picture::owned(std::string_view owner_uid) const {
   std::vector<Ref> owned;
   for (const auto& [resource, known] : known_)
-    if (known->scope.which == Scope::Which::Ours)
+    if (known->scope.which == Scope::Which::Ours || options_.whole)
       for (kube::ObjectKey& key : known->table.keys(kByOwner.name, std::string(owner_uid)))
         owned.push_back({resource, std::move(key)});
   return owned;
@@ -248,6 +248,7 @@ bool Picture::current() const {
 }
 
 bool Picture::childrenKnown() const {
+  if (options_.whole) return synced();
   return std::all_of(known_.begin(), known_.end(), [](const auto& known) {
     return known.second->scope.which != Scope::Which::Ours ||
            known.second->state() != Source::State::NotYet;

@@ -33,6 +33,7 @@ class Picture {
  public:
   struct Options {
     std::vector<std::string> namespaces = {};  // empty: everywhere
+    bool whole = false;                        // children are in kinds that are watched whole, too
     Function<std::string(std::string_view value)> hash_secret = {};
     Logger* logger = nullptr;
     Metrics* metrics = nullptr;

@@ -139,7 +139,7 @@ std::optional<Write> reconcileChild(const Ref& ref, const json::Value& object, c
                                     const Observed& observed) {
   Write write{.op = Write::Op::Create,
               .ref = child.ref(),
-              .object = finished(child, ref, object),
+              .object = finished(child, ref, object, observed.labelled),
               .generate = child.generate,
               .as = child.as};
   if (!there) return write;
@@ -240,7 +240,8 @@ std::uint64_t contentHash(const json::Value& object) {
   return stableHash(json::write(content));
 }
 
-json::Value finished(const Child& child, const Ref& owner_ref, const json::Value& owner) {
+json::Value finished(const Child& child, const Ref& owner_ref, const json::Value& owner,
+                     bool labelled) {
   json::Value object = child.object;
   object.make("apiVersion") = child.resource.apiVersion();
   object.make("kind") = child.resource.kind;
@@ -249,9 +250,11 @@ json::Value finished(const Child& child, const Ref& owner_ref, const json::Value
     labels.make(kManagedBy) = kManager;
     labels.make(kOwnerUid) = kube::uid(owner);
   };
-  label(object.make("metadata"));
-  if (object["spec"]["template"].isObject())
-    label(object.make("spec").make("template").make("metadata"));
+  if (labelled) {
+    label(object.make("metadata"));
+    if (object["spec"]["template"].isObject())
+      label(object.make("spec").make("template").make("metadata"));
+  }
   // Garbage collection follows owners inside a namespace only.
   if (child.resource.namespaced && kube::ns(object) == owner_ref.key.ns &&
       owner_ref.resource->namespaced)
@@ -314,7 +317,8 @@ std::vector<Write> reconcileChildren(const Ref& ref, const json::Value& object, 
   for (const Ref& mine : owned) {
     if (wanted.contains(mine)) continue;
     auto there = observed.find(mine);
-    if (!there || kube::label(*there, kOwnerUid) != kube::uid(object)) continue;
+    if (!there || !belongsTo(*there, kube::uid(object))) continue;
+    if (observed.labelled && kube::label(*there, kOwnerUid).empty()) continue;  // somebody's copy
     std::string_view mark = kube::annotation(*there, kApplied);
     if (mark.starts_with(kCreated) || mark.starts_with(kAppliedMark))
       remove(mine, *there, "it is no longer wanted");

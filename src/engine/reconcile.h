@@ -50,12 +50,14 @@ struct Observed {
   Function<json::Value(const Ref& ref, json::Value object)> admitted;
   // Whether this difference was the answer to our own apply: the server or a webhook wants it so.
   Function<bool(const Write& write, const json::Value& observed)> accepted;
+  bool labelled = true;  // children carry labels of ours
 
   static Observed nothing();  // a cluster in which nothing is
 };
 
 // The child as it is sent: with labels, owner and the mark of what was wanted.
-json::Value finished(const Child& child, const Ref& owner_ref, const json::Value& owner);
+json::Value finished(const Child& child, const Ref& owner_ref, const json::Value& owner,
+                     bool labelled = true);
 
 // The hash of what was wanted, in a mark; and of an object without what the server alone writes.
 std::string_view wantedHash(const json::Value& finished);
