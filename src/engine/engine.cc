@@ -16,6 +16,7 @@ constexpr int kMostInVain = 16;
 constexpr int kWorthTelling = 3;  // tries, of what may yet go well by itself
 constexpr Duration kLookAgain = 100ms;
 constexpr Duration kLived = 1min;  // a child that is there for so long has not gone at once
+constexpr int kRepairs = 10;       // within that time, before they get slower
 const kube::Resource kEvents{"", "v1", "events", "Event"};
 
 bool isBefore(const Ref* a, const Ref& b) { return *a < b; }
@@ -39,6 +40,7 @@ struct Engine::Entry {
   struct Made {
     Backoff backoff;
     Instant at = {}, again_at = {};
+    int times = 0;
   };
   struct Accepted {
     std::string wanted;
@@ -50,7 +52,8 @@ struct Engine::Entry {
   // Objects whose names we want, looked at until that is settled; whether by a watch of their own.
   std::map<Ref, bool> strangers;
   std::map<Ref, Failure> failures;
-  std::map<Ref, Made> made;  // lately, or found to be there
+  std::map<Ref, Made> made;      // lately, or found to be there
+  std::map<Ref, Made> repaired;  // lately
   std::map<Ref, Accepted> accepted;
   std::vector<std::shared_ptr<Trial>> trials;
   bool again = false;          // as soon as the trials of this run are over
@@ -423,12 +426,15 @@ void Engine::settle(const Ref& ref, const json::Value& object, Plan& plan,
     return settled;
   });
 
-  std::erase_if(entry.made, [&](const auto& made) { return now - made.second.at > kLived; });
+  for (auto* lately : {&entry.made, &entry.repaired})
+    std::erase_if(*lately, [&](const auto& made) { return now - made.second.at > kLived; });
 
   std::vector<Write> sent;
   for (Write& write : writes) {
     auto failure = entry.failures.find(write.ref);
-    auto made = entry.made.find(write.ref);
+    auto& lately = write.op == Write::Op::Create ? entry.made : entry.repaired;
+    auto made = lately.find(write.ref);
+    bool is_child = write.op == Write::Op::Create || write.op == Write::Op::Apply;
     if (write.op == Write::Op::Conflict) {
       Entry::Failure& seen =
           entry.failures.try_emplace(write.ref, Backoff(options_.backoff, random_)).first->second;
@@ -443,8 +449,7 @@ void Engine::settle(const Ref& ref, const json::Value& object, Plan& plan,
       waiting_.insert(ref);
     } else if (failure != entry.failures.end() && failure->second.retry_at > now) {
       queue_.addAfter(ref, failure->second.retry_at - now);  // another run may have taken its timer
-    } else if (write.op == Write::Op::Create && made != entry.made.end() &&
-               made->second.again_at > now) {
+    } else if (is_child && made != lately.end() && made->second.again_at > now) {
       queue_.addAfter(ref, made->second.again_at - now);
     } else {
       sent.push_back(std::move(write));
@@ -606,11 +611,11 @@ void Engine::send(const Ref& ref, const json::Value& object, Write write) {
 
 // Somebody may delete it as often as we make it, or we may not see that it is there: once it is
 // made again at once, then with patience.
-void Engine::noteMade(Entry& entry, const Ref& child) {
-  auto [made, is_new] = entry.made.try_emplace(child, Backoff(options_.backoff, random_));
-  Instant now = client_.scheduler().clock().instant();
-  made->second.at = now;
-  if (!is_new) made->second.again_at = now + made->second.backoff.next();
+void Engine::noteMade(Entry& entry, const Ref& child, bool repaired) {
+  auto& lately = repaired ? entry.repaired : entry.made;
+  Entry::Made& made = lately.try_emplace(child, Backoff(options_.backoff, random_)).first->second;
+  made.at = client_.scheduler().clock().instant();
+  if (++made.times > (repaired ? kRepairs : 1)) made.again_at = made.at + made.backoff.next();
 }
 
 // It is there, but not among what we see: it lost our label, is someone else's, or is newer than
@@ -645,6 +650,7 @@ void Engine::succeeded(const std::shared_ptr<Trial>& trial, const json::Value& a
   if (write.op == Write::Op::Create) noteMade(entry, write.ref);
   bool gone = answer.isNull();
   if (write.op == Write::Op::Apply) {
+    noteMade(entry, write.ref, true);
     entry.accepted.erase(write.ref);
     // It may have been deleted, to be made anew.
     if (!gone && !kube::isDeleting(answer) && isOtherwise(write, answer)) {  // not fought over

@@ -601,6 +601,75 @@ TEST(Engine, WhatTheServerRefusesIsMadeAnewAndNotWhatAWebhookRefuses) {
   }
 }
 
+// Somebody else's write comes between: nobody has refused anything.
+TEST(Engine, FieldsAreTakenOverAsSoonAsTheObjectKeepsStill) {
+  Fixture f;
+  f.plan = [](const json::Value&, World& world) {
+    Plan plan = withMaps({"a"});
+    plan.children[0].object.make("data") = json::Object{{"color", "red"}};
+    plan.condition("Ready", world.troubles().empty(), "Fine");
+    return plan;
+  };
+  f.start();
+  f.sync({object("desk", 10)},
+         {object("a", 5, R"({"metadata":{"annotations":{"cadre.dev/applied":"c:x"},
+      "labels":{"app.kubernetes.io/managed-by":"cadre","cadre.dev/owner-uid":"uid-desk"}}})")});
+  std::vector<std::string> said;
+  int conflicts = 2;
+  for (int steps = 0; steps < 20 && f.seen < f.requests->sent.size(); ++steps) {
+    auto& sent = *f.requests->sent[f.seen++];
+    if (sent.request.target.find("configmaps") == std::string::npos) {
+      EXPECT_THAT(sent.request.body, HasSubstr(R"("status":"True")"));
+      f.accept(sent);
+      continue;
+    }
+    bool takes = sent.request.body.find("managedFields") != std::string::npos;
+    said.push_back(format("{}{}", sent.request.method, takes ? " fields" : ""));
+    if (sent.request.method == "GET")
+      sent.answer(200, R"({"metadata":{"name":"a","namespace":"ns","resourceVersion":"7",
+        "managedFields":[{"manager":"cadre","operation":"Update","fieldsV1":{"f:data":{}}}]}})");
+    else if (takes && conflicts-- > 0)
+      sent.answer(409, R"({"kind":"Status","apiVersion":"v1","reason":"Conflict"})");
+    else
+      f.accept(sent);
+    f.scheduler.runReady();
+  }
+  EXPECT_THAT(said, ElementsAre("GET", "PATCH fields", "GET", "PATCH fields", "GET", "PATCH fields",
+                                "PATCH"));
+}
+
+// Who undoes what we do is not fought with at full speed.
+TEST(Engine, RepairsGetSlowerWhenTheyDoNotLast) {
+  Fixture f;
+  f.plan = [](const json::Value&, World&) {
+    Plan plan = withMaps({"a"});
+    plan.children[0].object.make("data") = json::Object{{"color", "red"}};
+    return plan;
+  };
+  f.start();
+  f.sync({object("desk", 10)});
+  int repairs = 0;
+  for (int step = 0; step < 200; ++step) {  // ten seconds
+    for (; f.seen < f.requests->sent.size(); ++f.seen) {
+      auto& sent = *f.requests->sent[f.seen];
+      repairs +=
+          sent.request.body.find("red") != std::string::npos && sent.request.method == "PATCH";
+      if (sent.request.method == "GET")
+        sent.answer(200, R"({"metadata":{"name":"a","namespace":"ns","resourceVersion":"7"}})");
+      else
+        f.accept(sent);
+      f.scheduler.runReady();
+    }
+    json::Value map = object("a", 1000 + step, R"({"data":{"color":"blue"},"metadata":{
+      "annotations":{"cadre.dev/applied":"a:x"},
+      "labels":{"app.kubernetes.io/managed-by":"cadre","cadre.dev/owner-uid":"uid-desk"}}})");
+    f.tell(kConfigMaps, "MODIFIED", map);
+    f.scheduler.advance(50ms);
+  }
+  EXPECT_GE(repairs, 10) << "at first at once";
+  EXPECT_LE(repairs, 20);
+}
+
 // All look at something that is not known yet, while writes of others end.
 TEST(Engine, ManyThatLookInVainHoldUpNobody) {
   Fixture f;

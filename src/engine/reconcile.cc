@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::string_view kCreated = "c:", kAppliedMark = "a:", kOnce = "once";
 constexpr std::string_view kWithReplicas = "+replicas";  // at the end of a mark
-constexpr std::string_view kClusters = "kube-controller-manager";
 
 std::string_view opName(Write::Op op) {
   switch (op) {
@@ -77,13 +76,13 @@ json::Value stored(const Child& child, json::Value wanted) {
   return wanted;
 }
 
-// Kinds that nobody but their maker writes the spec of, scalers aside. In those what is not wanted
+// Kinds that nobody but their maker writes, scalers and metadata aside. In those what is not wanted
 // has no place; in others it may be what a controller needs there.
 bool isWhole(const kube::Resource& resource) {
   return (resource.group == "apps" &&
           (resource.kind == "Deployment" || resource.kind == "StatefulSet" ||
            resource.kind == "DaemonSet")) ||
-         (resource.group.empty() && resource.kind == "Service");
+         (resource.group.empty() && (resource.kind == "Service" || resource.kind == "ConfigMap"));
 }
 
 std::optional<json::Change> added(const kube::Resource& resource, const json::Value& wanted,
@@ -104,7 +103,7 @@ std::optional<std::string> difference(const Child& child, const json::Value& wan
   if (auto differs = kube::covers(kube::Type::of(child.resource.gvk()), there, plain))
     return inWords(child, *differs);
   if (wantedHash(there) != wantedHash(wanted)) return "something is no longer wanted";
-  if (auto more = added(child.resource, wanted, there)) return inWords(child, *more);
+  if (auto more = added(child.resource, wanted, there)) return more->path + " was added";
   return std::nullopt;
 }
 
@@ -413,14 +412,18 @@ json::Value leftToOthers(json::Value& entry) {
   for (const std::vector<std::string_view>& place :
        std::initializer_list<std::vector<std::string_view>>{
            {"f:metadata"}, {"f:spec", "f:replicas"}, {"f:spec", "f:template", "f:metadata"}}) {
-    json::Value *from = &entry.make("fieldsV1"), *to = &left;
-    for (std::size_t i = 0; from && i + 1 < place.size(); ++i)
-      from = from->makeObject().find(place[i]);
-    const json::Value* found = from ? from->makeObject().find(place.back()) : nullptr;
-    if (!found) continue;
+    std::vector<json::Value*> from{&entry.make("fieldsV1")};  // each step of the way
+    for (std::size_t i = 0; from.back() && i < place.size(); ++i)
+      from.push_back(from.back()->makeObject().find(place[i]));
+    if (!from.back()) continue;
+    json::Value* to = &left;
     for (std::string_view step : place) to = &to->make(step);
-    *to = *found;
-    from->makeObject().erase(place.back());
+    *to = *from.back();
+    // Who has nothing left in them does not own the steps either.
+    for (std::size_t i = place.size(); i > 0; --i) {
+      from[i - 1]->makeObject().erase(place[i - 1]);
+      if (!from[i - 1]->object().empty()) break;
+    }
   }
   return left;
 }
@@ -435,8 +438,7 @@ std::optional<json::Value> takenOver(const json::Value& managed_fields,
     const std::string& manager = entry["manager"].string();
     if (!entry["subresource"].string().empty()) return false;
     if (whose == Whose::Everybodys)
-      return manager != kClusters &&
-             (manager != kManager || entry["operation"].string() != "Apply");
+      return manager != kManager || entry["operation"].string() != "Apply";
     if (entry["operation"].string() != "Update") return false;
     return manager == kManager ||
            std::find(predecessors.begin(), predecessors.end(), manager) != predecessors.end();
@@ -446,6 +448,7 @@ std::optional<json::Value> takenOver(const json::Value& managed_fields,
   // All of ours in one entry of Apply: fields that the next apply leaves out are then dropped.
   // The names of fields are those of a version, so it is one for each of these.
   json::Array kept;
+  bool changes = false;
   std::map<std::string, json::Value> ours;
   auto add = [&](const json::Value& entry) {
     json::Value& own = ours[entry["apiVersion"].string()];
@@ -464,16 +467,21 @@ std::optional<json::Value> takenOver(const json::Value& managed_fields,
     if (others && isOurs(entry)) {
       json::Value taken = entry, stays = entry;
       json::Value left = leftToOthers(taken);
-      add(taken);
+      if (!taken["fieldsV1"].object().empty()) {
+        add(taken);
+        changes = true;
+      }
       if (left.isNull()) continue;
       stays.make("fieldsV1") = std::move(left);
       kept.push_back(std::move(stays));
     } else if (applied || isOurs(entry)) {
       add(entry);
+      changes |= !applied;
     } else {
       kept.push_back(entry);
     }
   }
+  if (!changes) return std::nullopt;
   for (auto& [version, own] : ours) kept.insert(kept.begin(), std::move(own));
   return kept;
 }

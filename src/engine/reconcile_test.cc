@@ -176,7 +176,7 @@ TEST(Reconcile, WhatOthersAddIsTheirs) {
   c.plan.children = {configMap("a")};
   c.settle();
   json::Value& there = c.at(kConfigMaps, "a");
-  there.make("data").make("theirs") = "yes";
+  there.make("metadata").make("annotations").make("theirs") = "yes";
   there.make("metadata").make("labels").make("theirs") = "yes";
   there.make("status") = json::Object{{"phase", "fine"}};
   EXPECT_THAT(c.texts(), IsEmpty());
@@ -200,7 +200,7 @@ TEST(Reconcile, WhatIsAddedToTheSpecOfAWorkloadIsTakenAway) {
   pods.make("spec").make("hostNetwork") = true;
   auto writes = c.reconcile();
   ASSERT_EQ(writes.size(), 1u);
-  EXPECT_EQ(writes[0].why, "spec.template.spec.hostNetwork is true, not missing");
+  EXPECT_EQ(writes[0].why, "spec.template.spec.hostNetwork was added");
   EXPECT_EQ(writes[0].take_over, Write::Whose::Everybodys);
   EXPECT_TRUE(isOtherwise(writes[0], there)) << "a server that insists";
   c.accepted.insert(writes[0].ref);

@@ -9,6 +9,7 @@ namespace cadre::engine {
 namespace {
 
 constexpr std::string_view kReplicasManager = "cadre-replicas";
+constexpr int kMostTries = 5;
 
 }  // namespace
 
@@ -94,16 +95,18 @@ class Sender::Sending : public std::enable_shared_from_this<Sending> {
     if (!mayWrite()) return;
     auto fields = takenOver((*there)["metadata"]["managedFields"], sender_.predecessors_, whose_);
     if (!fields) return apply();
-    json::Array patch{
-        json::Object{{"op", "test"},
-                     {"path", "/metadata/resourceVersion"},
-                     {"value", kube::resourceVersion(*there)}},
-        json::Object{
-            {"op", "replace"}, {"path", "/metadata/managedFields"}, {"value", *std::move(fields)}}};
-    step_ = client().patch(resource(), key(), kube::PatchType::Json, std::move(patch),
+    json::Value patch =
+        json::Object{{"metadata", json::Object{{"resourceVersion", kube::resourceVersion(*there)},
+                                               {"managedFields", *std::move(fields)}}}};
+    step_ = client().patch(resource(), key(), kube::PatchType::Merge, std::move(patch),
                            {.as = write_.as, .retry = false}, then(&Sending::tookOver));
   }
   void tookOver(Answer taken) {
+    // Controllers write its status all the time: then once more, as it is now.
+    if (!taken && taken.error().code == Code::Conflict && mayWrite() && ++tries_ < kMostTries) {
+      step_ = client().get(resource(), key(), then(&Sending::takeOver));
+      return;
+    }
     if (!taken) return end(std::move(taken));
     if (mayWrite()) apply();
   }
@@ -159,6 +162,7 @@ class Sender::Sending : public std::enable_shared_from_this<Sending> {
   const Write write_;
   const Function<void(Answer)> done_;
   Write::Whose whose_ = Write::Whose::Ours;
+  int tries_ = 0;
   Pending step_;
 };
 

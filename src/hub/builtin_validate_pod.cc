@@ -352,6 +352,16 @@ void checkContainerSecurity(const At& context) {
           "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN");
 }
 
+void checkResizing(const At& policies) {
+  for (const At& policy : policies.items()) {
+    // The server speaks of the list as a whole.
+    At resource = policies.with(*policy["resourceName"]);
+    At restart = policies.with(*policy["restartPolicy"]);
+    if (resource.given()) resource.oneOf({"cpu", "memory"});
+    if (restart.given()) restart.oneOf({"NotRequired", "RestartContainer"});
+  }
+}
+
 void checkContainer(const At& container, Pod& pod) {
   At name = container["name"], image = container["image"];
   if (name.given()) {
@@ -368,6 +378,7 @@ void checkContainer(const At& container, Pod& pod) {
   checkMounts(container, pod);
   checkResources(container["resources"]);
   checkContainerSecurity(container["securityContext"]);
+  checkResizing(container["resizePolicy"]);
 }
 
 void checkInitContainer(const At& container, Pod& pod) {
@@ -681,15 +692,35 @@ void checkSpread(const At& constraints) {
   }
 }
 
+// Parts of letters, digits, - and _ between dots and slashes.
+bool isSysctl(std::string_view name) {
+  if (name.empty() || name.size() > 253) return false;
+  auto isPlain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  for (std::size_t begin = 0; begin <= name.size();) {
+    std::size_t end = std::min(name.find_first_of("./", begin), name.size());
+    std::string_view part = name.substr(begin, end - begin);
+    if (part.empty() || !isPlain(part.front()) || !isPlain(part.back())) return false;
+    for (char c : part)
+      if (!isPlain(c) && c != '-' && c != '_') return false;
+    begin = end + 1;
+  }
+  return true;
+}
+
 void checkPodSecurity(const At& spec) {
   At context = spec["securityContext"];
   for (std::string_view id : {"fsGroup", "runAsUser", "runAsGroup"}) context[id].between(0, kMaxId);
   for (const At& group : context["supplementalGroups"].items()) group.between(0, kMaxId);
   context["fsGroupChangePolicy"].oneOf({"Always", "OnRootMismatch"});
   checkSeccomp(context);
-  for (const At& sysctl : context["sysctls"].items())
+  for (const At& sysctl : context["sysctls"].items()) {
+    if (sysctl["name"].given() && !isSysctl(sysctl["name"].text()))
+      sysctl["name"].invalid(
+          "must have at most 253 characters and match regex "
+          R"(^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$)");
     if (spec["hostNetwork"]->boolean() && sysctl["name"].text().starts_with("net."))
       sysctl["name"].invalid("may not be specified when 'hostNetwork' is true");
+  }
   At shared = context["shareProcessNamespace"].with(*spec["shareProcessNamespace"]);
   if (spec["hostPID"]->boolean() && shared->boolean())
     shared.invalid("ShareProcessNamespace and HostPID cannot both be enabled");

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/format.h"
 #include "base/strings.h"
 #include "base/time.h"
 #include "json/patch.h"
@@ -242,22 +243,29 @@ const Value* filledIn(std::string_view type, std::string_view field) {
         {{"core/v1 Container", "imagePullPolicy"}, {}},
         {{"core/v1 ImageVolumeSource", "pullPolicy"}, {}},
         {{"core/v1 PodSpec", "serviceAccount"}, {}},  // the old name of serviceAccountName
+        {{"core/v1 ResourceFieldSelector", "divisor"}, "0"},
         {{"core/v1 ServicePort", "targetPort"}, {}},
         {{"core/v1 ServicePort", "nodePort"}, {}},
-        {{"core/v1 ServiceSpec", "type"}, "ClusterIP"},
+        {{"core/v1 ServiceSpec", "allocateLoadBalancerNodePorts"}, true},
+        {{"core/v1 ServiceSpec", "clusterIP"}, {}},
+        {{"core/v1 ServiceSpec", "clusterIPs"}, {}},
+        {{"core/v1 ServiceSpec", "externalTrafficPolicy"}, "Cluster"},
+        {{"core/v1 ServiceSpec", "healthCheckNodePort"}, {}},
+        {{"core/v1 ServiceSpec", "internalTrafficPolicy"}, "Cluster"},
+        {{"core/v1 ServiceSpec", "ipFamilies"}, {}},
+        {{"core/v1 ServiceSpec", "ipFamilyPolicy"}, "SingleStack"},
         {{"core/v1 ServiceSpec", "sessionAffinity"}, "None"},
+        {{"core/v1 ServiceSpec", "sessionAffinityConfig"}, {}},
+        {{"core/v1 ServiceSpec", "type"}, "ClusterIP"},
+        {{"apps/v1 DaemonSetUpdateStrategy", "type"}, "RollingUpdate"},
         {{"apps/v1 DeploymentStrategy", "type"}, "RollingUpdate"},
+        {{"apps/v1 RollingUpdateDaemonSet", "maxSurge"}, 0},
+        {{"apps/v1 RollingUpdateDaemonSet", "maxUnavailable"}, 1},
         {{"apps/v1 RollingUpdateDeployment", "maxSurge"}, "25%"},
         {{"apps/v1 RollingUpdateDeployment", "maxUnavailable"}, "25%"},
-        {{"apps/v1 DaemonSetUpdateStrategy", "type"}, "RollingUpdate"},
-        {{"apps/v1 RollingUpdateDaemonSet", "maxUnavailable"}, 1},
+        {{"apps/v1 RollingUpdateStatefulSetStrategy", "partition"}, 0},
         {{"apps/v1 StatefulSetUpdateStrategy", "type"}, "RollingUpdate"},
     };
-    for (std::string_view field :
-         {"allocateLoadBalancerNodePorts", "clusterIP", "clusterIPs", "externalTrafficPolicy",
-          "healthCheckNodePort", "internalTrafficPolicy", "ipFamilies", "ipFamilyPolicy",
-          "sessionAffinityConfig"})
-      places[{"core/v1 ServiceSpec", field}] = {};
     for (const FieldDefault& row : fieldDefaults()) places[{row.type, row.field}] = row.value;
     for (std::string_view scaled : {"apps/v1 DeploymentSpec", "apps/v1 StatefulSetSpec"})
       places[{scaled, "replicas"}] = {};
@@ -267,44 +275,61 @@ const Value* filledIn(std::string_view type, std::string_view field) {
   return found == kFilledIn.end() ? nullptr : &found->second;
 }
 
-Difference findAdded(Type type, const Value& have, const Value& want) {
-  if (isEmpty(have)) return std::nullopt;
-  bool is_desired = !isEmpty(want);
-  if (is_desired && type.relation() == Relation::Atomic) return std::nullopt;  // covers() looks
-  if (type.form() == Form::Struct) {
-    for (const auto& [key, value] : have.object()) {
-      auto field = type.field(key);
-      if (!field || key == "metadata") continue;
-      const Value* usual = want[key].isNull() ? filledIn(type.name(), key) : nullptr;
-      if (usual && (usual->isNull() || value == *usual)) continue;
-      if (auto found = findAdded(field->type(), value, want[key]))
-        return within(json::pathStep(key), std::move(found));
-    }
-  } else if (type.form() == Form::Map) {
-    for (const auto& [key, value] : have.object())
-      if (want[key].isNull()) return within(json::pathStep(key), differ(value, Value()));
-  } else if (type.form() == Form::List && is_desired) {
-    std::vector<Type::Key> keys = type.keys();
-    std::map<std::string, const Value*> desired;
-    for (const Value& element : want.array()) desired.emplace(identity(keys, element), &element);
-    for (const Value& element : have.array()) {
-      auto same = desired.find(identity(keys, element));
-      auto found = same == desired.end() ? differ(element, Value())
-                                         : findAdded(type.element(), element, *same->second);
-      if (found) return within(stepTo(keys, element), std::move(found));
-    }
-  } else if (!is_desired) {
-    return differ(have, Value());
+Difference findAdded(Type type, const Value& have, const Value& want);
+
+Difference findAddedField(Type type, const Field& field, const Value& have, const Value& want) {
+  if (want.isNull()) {
+    const Value* usual = filledIn(type.name(), field.name());
+    if (usual && (usual->isNull() || have == *usual)) return std::nullopt;
+    bool many = have.isArray() || have.isObject();
+    // Behind a pointer, 0 and false are something.
+    if (isEmpty(have) && (many || have.isNull() || !field.isPointer())) return std::nullopt;
+    if (!many) return differ(have, want);
+  }
+  return findAdded(field.type(), have, want);
+}
+
+Difference findAddedElement(Type type, const json::Array& have, const json::Array& want) {
+  std::vector<Type::Key> keys = type.keys();
+  bool keyed = type.relation() == Relation::Keyed;
+  for (std::size_t i = 0; i < have.size(); ++i) {
+    bool same = i < want.size() && (!keyed || identity(keys, have[i]) == identity(keys, want[i]));
+    auto found = same ? findAdded(type.element(), have[i], want[i]) : differ(have[i], Value());
+    if (found) return within(keyed ? stepTo(keys, have[i]) : format("[{}]", i), std::move(found));
   }
   return std::nullopt;
+}
+
+Difference findAdded(Type type, const Value& have, const Value& want) {
+  switch (type.form()) {
+    case Form::Struct:
+      for (const auto& [key, value] : have.object()) {
+        auto field = type.field(key);
+        if (!field || key == "metadata" || key == "status") continue;
+        if (field->number() == 0) continue;  // apiVersion and kind
+        if (auto found = findAddedField(type, *field, value, want[key]))
+          return within(json::pathStep(key), std::move(found));
+      }
+      return std::nullopt;
+    case Form::Map:
+      for (const auto& [key, value] : have.object())
+        if (want[key].isNull()) return within(json::pathStep(key), differ(value, Value()));
+      return std::nullopt;
+    case Form::List:
+      if (isEmpty(want) && !isEmpty(have)) return differ(have, Value());
+      if (type.relation() == Relation::Set) return std::nullopt;
+      return findAddedElement(type, have.array(), want.array());
+    default:
+      return std::nullopt;
+  }
 }
 
 }  // namespace
 
 std::optional<json::Change> added(Type type, const Value& observed, const Value& desired) {
-  auto spec = type.field("spec");
-  if (!spec) return std::nullopt;
-  return within("spec", findAdded(spec->type(), observed["spec"], desired["spec"]));
+  auto found = findAdded(type, observed, desired);
+  if (found && found->path.starts_with('.')) found->path.erase(0, 1);
+  return found;
 }
 
 std::optional<json::Change> covers(Type type, const Value& observed, const Value& desired) {

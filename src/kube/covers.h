@@ -26,14 +26,14 @@ namespace cadre::kube {
 std::optional<json::Change> covers(Type type, const json::Value& observed,
                                    const json::Value& desired);
 
-// What somebody added to the spec of an object that is desired as it is, and no less: the first
-// such thing, `from` what is observed. Told by the built-in type alone, nothing without one:
+// What somebody added to an object that covers what is desired: the first such thing, `from` what
+// is observed. Told by the built-in type alone, nothing without one:
 //
-// - Elements of keyed lists and sets, keys of maps, and fields that have another value than an API
-//   server would have filled in.
-// - Not metadata, also of pods, which everybody may write; nor `replicas`, which scalers do; nor
-// what
-//   a server chooses by other fields or by the cluster (pull policies, cluster IPs, node ports).
+// - Elements of lists, also a second one with the same keys; keys of maps; fields that have another
+//   value than an API server would have filled in. And elements of keyed lists in another order.
+// - Not metadata, also of pods, which everybody may write, nor the status; nor `replicas`, which
+//   scalers do; nor what a server chooses by other fields or by the cluster (pull policies, cluster
+//   IPs, node ports).
 std::optional<json::Change> added(Type type, const json::Value& observed,
                                   const json::Value& desired);
 

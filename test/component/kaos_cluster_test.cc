@@ -236,6 +236,7 @@ TEST_F(KaosClusterTest, WhatIsAddedByHandGoesAndMetadataAndReplicasStay) {
        {std::string(R"({"spec":{"paused":true}})"),
         std::string(R"({"spec":{"template":{"spec":{"hostNetwork":true,"hostPID":true}}}})"),
         std::string(R"({"spec":{"template":{"spec":{"serviceAccountName":"x"}}}})"),
+        std::string(R"({"spec":{"template":{"spec":{"terminationGracePeriodSeconds":0}}}})"),
         withMore("volumes", R"({"name":"x","hostPath":{"path":"/"}})"),
         withMore("initContainers", R"({"name":"x","image":"y"})"),
         withMore("containers", R"({"name":"x","image":"y"})")}) {
@@ -244,7 +245,8 @@ TEST_F(KaosClusterTest, WhatIsAddedByHandGoesAndMetadataAndReplicasStay) {
     EXPECT_TRUE(eventually([&] { return spec(kDeployments) == deployment; }))
         << json::write(spec(kDeployments));
   }
-  patch(kServices, "mcpserver-echo", R"({"spec":{"externalIPs":["1.2.3.4"],"type":"NodePort"}})");
+  patch(kServices, "mcpserver-echo", R"({"spec":{"externalIPs":["1.2.3.4"],"type":"NodePort",
+    "internalTrafficPolicy":"Local"}})");
   EXPECT_TRUE(eventually([&] { return spec(kServices) == service; }))
       << json::write(spec(kServices));
   json::Value after = (*get(kDeployments, "mcpserver-echo"))["spec"];

@@ -167,6 +167,44 @@ TEST_F(TypesClusterTest, CoversWhatWasCreated) {
   }
 }
 
+// What a server fills in is not taken for what somebody added: not in what others make whole, nor
+// in the pods of a Deployment, whatever a user says of them.
+TEST_F(TypesClusterTest, NothingWasAddedToWhatWasCreated) {
+  auto nothingAdded = [](Type type, const json::Value& there, const json::Value& desired,
+                         const std::string& what) {
+    auto more = added(type, there, desired);
+    EXPECT_FALSE(more) << what << ": " << json::formatDiff({*more});
+  };
+  const std::set<std::string> kWhole{"Deployment", "StatefulSet", "DaemonSet", "Service",
+                                     "ConfigMap"};
+  auto deployments = std::ranges::find(samples, "Deployment", [](auto& one) {
+                       return one.resource.kind;
+                     })->resource;
+  int pods = 0;
+  for (const Sample& sample : samples) {
+    if (kWhole.contains(sample.resource.kind))
+      nothingAdded(sample.type(), get(sample), sample.desired, sample.text());
+    if (sample.resource.kind != "Pod") continue;
+    json::Value spec = sample.desired["spec"];
+    for (std::string_view field : {"restartPolicy", "ephemeralContainers", "activeDeadlineSeconds"})
+      spec.makeObject().erase(field);
+    json::Value labels = json::Object{{"a", "b"}};
+    json::Value desired = json::Object{
+        {"apiVersion", "apps/v1"},
+        {"kind", "Deployment"},
+        {"metadata", json::Object{{"name", format("pods-{}", ++pods)}, {"namespace", ns}}},
+        {"spec",
+         json::Object{{"selector", json::Object{{"matchLabels", labels}}},
+                      {"template", json::Object{{"metadata", json::Object{{"labels", labels}}},
+                                                {"spec", spec}}}}}};
+    json::Value made = must([&](auto done) {
+      return client->create(deployments, desired, {.dry_run = true}, std::move(done));
+    });
+    nothingAdded(Type::of(deployments.gvk()), made, desired, sample.text());
+  }
+  EXPECT_GT(pods, 0);
+}
+
 // Every member that a server shows is known, so nothing falls to comparison without a type.
 void findUnknown(Type type, const json::Value& value, const std::string& path) {
   if (type.form() == Form::List || type.form() == Form::Map) {

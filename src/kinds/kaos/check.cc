@@ -224,6 +224,15 @@ void checkPodSpec(const json::Value& self, kube::Report& report) {
   };
   Shape shape(report);
   shape.check(podSpecType(), pod_spec, in(""));
+  for (std::string_view list : {"volumes", "containers", "initContainers"})
+    for (std::size_t i = 0; i < pod_spec[list].array().size(); ++i)
+      for (std::size_t before = 0; before < i; ++before)
+        if (pod_spec[list].at(i)["name"] == pod_spec[list].at(before)["name"]) {
+          report.invalid(in(format("{}[{}].name", list, i)), "there is another one of that name");
+          break;
+        }
+  if (pod_spec["os"]["name"].string() == "windows")
+    report.invalid(in("os.name"), "these pods run programs for Linux");
   if (!shape.fits()) return;
   auto pod = podSpec(standIn(self["kind"].string()), kube::read<CommonSpec>(self["spec"]), {});
   if (!pod) return report.invalid(in(""), pod.error().message);

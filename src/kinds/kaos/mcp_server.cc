@@ -302,9 +302,10 @@ class McpServerPlan {
         reason = kind == "ProtocolError" ? "ProtocolError" : "Unreachable";
         message = text.empty() ? fact.error : std::string(text);
       } else if (auto told = kube::findCondition(object_, "ToolsDiscovered");
-                 told && told->status == kube::ConditionStatus::True) {
+                 told && told->reason != "NotYet") {
         // Asked again, after a restart or a rollout: what was known holds until it answers.
-        listed = true;
+        listed = told->status == kube::ConditionStatus::True;
+        reason = told->reason;
         message = told->message;
       } else {
         message = "the server is being asked";

@@ -20,6 +20,9 @@ constexpr std::string_view kPackage =
     "^(@[A-Za-z0-9._-]+/)?[A-Za-z0-9][A-Za-z0-9._-]*(\\[[A-Za-z0-9._,-]+\\])?"
     "((==|>=|<=|!=|~=|>|<)[A-Za-z0-9.*+!_-]+(,(==|>=|<=|!=|~=|>|<)[A-Za-z0-9.*+!_-]+)*"
     "|@[A-Za-z0-9.^~*+_-]+)?$";
+constexpr const char* kImage = "^\\S+$";
+constexpr const char* kAccount =
+    "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$";
 
 bool has(const json::Value& self, std::initializer_list<std::string_view> path) {
   const json::Value* at = &self;
@@ -101,7 +104,7 @@ void KeyRef::describe(Fields<KeyRef>& f) {
 }
 
 void Container::describe(Fields<Container>& f) {
-  f("image", &Container::image, "Image instead of the usual one.").minLength(1);
+  f("image", &Container::image, "Image instead of the usual one.").pattern(kImage);
   f("command", &Container::command, "Replaces the entrypoint.");
   f("args", &Container::args, "Replaces the arguments.");
   f("resources", &Container::resources, "Requests and limits.").check(checkResources);
@@ -376,6 +379,7 @@ void McpServerSpec::describe(Fields<McpServerSpec>& f) {
   f("params", &McpServerSpec::params, "Text for the runtime.");
   f("serviceAccountName", &McpServerSpec::service_account_name,
     "The pod's service account; its token is mounted.")
+      .pattern(kAccount)
       .maxLength(253);
   f("type", &McpServerSpec::type, "What packages are made of.")
       .oneOf({"python-runtime", "node-runtime"})

@@ -248,6 +248,9 @@ Result<json::Value> podSpec(PodParts parts, const CommonSpec& spec, const json::
   for (std::string_view list : {"volumes", "resourceClaims"})
     if (over[list].isArray())
       for (json::Value& element : over.make(list).makeArray()) retainOnly(element);
+  // The old name of the account, which servers write beside the new one.
+  if (over["serviceAccountName"].isNull() && over["serviceAccount"].isString())
+    over.make("serviceAccountName") = json::Value(over["serviceAccount"]);
   return kube::strategicMerge(type, std::move(pod), over);
 }
 
@@ -555,6 +558,14 @@ engine::Plan going(engine::Plan plan, const json::Value& object) {
   for (std::string_view finalizer : kube::finalizers(object))
     waits += format("{}{}", waits.empty() ? "; it waits for those who set the finalizers " : ", ",
                     shorten(finalizer, 100));
+  // What was known stays, for as long as it runs.
+  const json::Value& before = object["status"];
+  for (const auto& [name, value] : before.object())
+    if (name != "conditions" && name != "observedGeneration") plan.status.set(name, value);
+  for (const json::Value& one : before["conditions"].array())
+    if (auto told = kube::findCondition(object, one["type"].string());
+        told && told->type != "Ready" && told->type != "WorkloadReady")
+      plan.conditions.push_back(*std::move(told));
   plan.condition("WorkloadReady", false, "Deleting",
                  format("it is being deleted{}", shorten(waits, 500)));
   conclude(plan, {"WorkloadReady"});
