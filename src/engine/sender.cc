@@ -91,7 +91,7 @@ class Sender::Sending : public std::enable_shared_from_this<Sending> {
     step_ = client().get(resource(), key(), then(&Sending::takeOver));
   }
   void takeOver(Answer there) {
-    if (!there) return end(std::move(there));
+    if (!there) return endOrGone(std::move(there));
     if (!mayWrite()) return;
     auto fields = takenOver((*there)["metadata"]["managedFields"], sender_.predecessors_, whose_);
     if (!fields) return apply();
@@ -107,7 +107,7 @@ class Sender::Sending : public std::enable_shared_from_this<Sending> {
       step_ = client().get(resource(), key(), then(&Sending::takeOver));
       return;
     }
-    if (!taken) return end(std::move(taken));
+    if (!taken) return endOrGone(std::move(taken));
     if (mayWrite()) apply();
   }
 

@@ -406,7 +406,7 @@ class NamesTest(ChangesTest):
                 self.apply(*objects)
                 self.ready(*objects)
                 children = {
-                    name: {part: one[part] for part in ("spec", "data") if part in one}
+                    name: {part: one[part] for part in ("spec", "data", "immutable") if part in one}
                     for name, one in self.kaos.children(self.ns).items()
                 }
                 self.assertEqual(len(children), 5 * 2 + 2)  # each a Deployment and a Service; two ConfigMaps
@@ -541,8 +541,14 @@ class RepairTest(ChangesTest):
                     "value": {"privileged": True, "runAsUser": 0},
                 }
             ],
+            # What is added.
+            [{"op": "add", "path": "/spec/template/spec/containers/0/securityContext/runAsUser", "value": 0}],
+            [{"op": "add", "path": "/spec/template/spec/containers/0/env/-", "value": {"name": "HOME", "value": "/evil"}}],
+            [{"op": "add", "path": "/spec/template/spec/containers/-", "value": {"name": "evil", "image": "evil"}}],
+            {"spec": {"paused": True, "revisionHistoryLimit": 0}},
         ],
         "service": [
+            {"spec": {"externalIPs": ["1.2.3.4"], "internalTrafficPolicy": "Local"}},
             {"spec": {"selector": {"app": "edited"}}},
             {"metadata": {"labels": {"cadre.dev/owner-uid": None}}},
             [{"op": "replace", "path": "/spec/ports/0/port", "value": 9000}],
@@ -550,6 +556,8 @@ class RepairTest(ChangesTest):
         "configmap": [
             {"data": {"DATA": "edited"}},
             {"metadata": {"ownerReferences": None}},
+            {"data": {"more": "edited"}},
+            {"immutable": True},
             [
                 {"op": "remove", "path": "/data/DATA"},
                 {"op": "add", "path": "/binaryData", "value": {"DATA": "eA=="}},
@@ -616,6 +624,9 @@ class RepairTest(ChangesTest):
                 self.kaos.until(
                     lambda: self.state() == before, lambda: f"{child} as it was, and not {self.state().get(child)}"
                 )
+        # A repair is no trouble, whoever wrote at the same time.
+        events = json.loads(self.kaos.kubectl("get", "events", "-n", self.ns, "-o", "json"))["items"]
+        self.assertEqual([one["message"] for one in events if one["reason"] == "ChildRejected"], [])
 
     def test_what_is_left_behind_on_purpose_stays_and_is_taken_up_again(self):
         one = proxy("llm", "gpt", masterKey={"generate": True})
@@ -653,7 +664,7 @@ class RepairTest(ChangesTest):
         state = {}
         for name, one in self.kaos.children(self.ns).items():
             one = copy.deepcopy(
-                {part: one[part] for part in ("spec", "data") if part in one}
+                {part: one[part] for part in ("spec", "data", "immutable") if part in one}
                 | {"labels": one["metadata"]["labels"], "owners": one["metadata"].get("ownerReferences")}
             )
             for field in ("clusterIP", "clusterIPs"):
