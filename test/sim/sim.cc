@@ -53,27 +53,6 @@ const kube::Resource kCrds{.group = "apiextensions.k8s.io",
                            .kind = "CustomResourceDefinition",
                            .namespaced = false};
 
-class NoCredentials final : public kube::Credentials {
- public:
-  Pending get(Function<void(Result<Identity>)> done) override {
-    done(Identity{});
-    return {};
-  }
-  bool refused(const Identity&) override { return false; }
-};
-
-std::unique_ptr<kube::Client> clientOf(Scheduler& scheduler, kube::ClientOptions options,
-                                       const Function<std::unique_ptr<net::HttpClient>()>& way) {
-  kube::Config config{.server = *net::Url::parse("https://hub:6443"), .source = "a simulation"};
-  kube::Client::Transport transport;
-  transport.requests = way();
-  transport.watches = way();
-  return std::make_unique<kube::Client>(
-      scheduler, config, std::move(transport),
-      [](const auto&) -> Result<kube::Client::Transport> { return Error{.message = "not here"}; },
-      std::make_unique<NoCredentials>(), std::move(options));
-}
-
 // Plurals of our kinds are regular.
 kube::Resource resourceOf(const json::Value& object) {
   auto gvk = *kube::GroupVersionKind::of(object);
@@ -184,7 +163,7 @@ Simulation::Simulation(const System& system, std::uint64_t seed)
   auto way = [this] {
     return hub::directTransport(scheduler_, *hub_, "admin", {"system:masters"});
   };
-  admin_ = clientOf(scheduler_, {}, way);
+  admin_ = hub::directClient(scheduler_, way);
   write("POST", kNamespaces, {"", ""},
         json::Object{{"metadata", json::Object{{"name", kNamespace}}}});
   for (const json::Value& crd : system_.crds) write("POST", kCrds, {"", ""}, crd);
@@ -220,12 +199,15 @@ void Simulation::start(std::size_t place) {
         system_.trace(format("{} {}", name, line));
       });
   Operator& one = *operators_[place];
-  one.client = clientOf(one.process, {.logger = &one.logger, .metrics = &one.metrics}, [&] {
-    return std::make_unique<FaultyTransport>(
-        network_, one.process,
-        hub::directTransport(scheduler_, *hub_, one.name, {std::string(kOperators)}),
-        [this, name](const net::HttpRequest& request) { arrived(name, request); });
-  });
+  one.client = hub::directClient(
+      one.process,
+      [&] {
+        return std::make_unique<FaultyTransport>(
+            network_, one.process,
+            hub::directTransport(scheduler_, *hub_, one.name, {std::string(kOperators)}),
+            [this, name](const net::HttpRequest& request) { arrived(name, request); });
+      },
+      {.logger = &one.logger, .metrics = &one.metrics});
   engine::EngineOptions options;
   if (replicas_ > 1) options.still_leads = [&one] { return one.election->holds(); };
   options.namespaces = {std::string(kNamespace)};
