@@ -121,7 +121,7 @@ std::optional<std::vector<Draft::Planned>> Draft::settle(
         Plan plan = served->plan(*object, world);
         complete &= world.complete();
         std::vector<Write> writes = changes(ref, *object, plan);
-        json::Value status = wantedStatus(*object, plan, now);
+        json::Value status = wantedStatus(ref, *object, plan, now);
         object->make("status") = std::move(status);
         differs |= lay(ref, *object);
         std::vector<Trouble> met;

@@ -328,14 +328,36 @@ std::vector<Write> reconcileChildren(const Ref& ref, const json::Value& object, 
   return writes;
 }
 
-json::Value wantedStatus(const json::Value& object, const Plan& plan, Time now) {
+namespace {
+
+// Whether statuses of that kind have this field: custom ones do, of built-in ones some.
+bool tells(kube::Type status, std::initializer_list<std::string_view> path) {
+  kube::Type type = status;
+  for (std::string_view step : path) {
+    if (type.form() == kube::Form::List) type = type.element();
+    auto field = type.field(step);
+    if (!field) return !status;
+    type = field->type();
+  }
+  return true;
+}
+
+}  // namespace
+
+json::Value wantedStatus(const Ref& ref, const json::Value& object, const Plan& plan, Time now) {
+  kube::Type type = kube::Type::of(ref.resource->gvk());
+  auto field = type.field("status");
+  kube::Type of_status = field ? field->type() : kube::Type();
   json::Value status = plan.status;
-  status.make("observedGeneration") = kube::generation(object);
+  if (tells(of_status, {"observedGeneration"}))
+    status.make("observedGeneration") = kube::generation(object);
+  if (plan.conditions.empty() && !tells(of_status, {"conditions"})) return status;
   json::Array conditions;
   for (const kube::Condition& wanted : plan.conditions) {
     if (plan.find(wanted.type) != &wanted) continue;  // said twice: a server would refuse it
     kube::Condition condition = wanted;
-    condition.observed_generation = kube::generation(object);
+    if (tells(of_status, {"conditions", "observedGeneration"}))
+      condition.observed_generation = kube::generation(object);
     json::Array one;
     // What is there already lends its time, unless the condition has changed its mind.
     for (const json::Value& there : object["status"]["conditions"].array())
@@ -352,7 +374,7 @@ json::Value wantedStatus(const json::Value& object, const Plan& plan, Time now) 
 
 std::optional<Write> reconcileStatus(const Ref& ref, const json::Value& object, const Plan& plan,
                                      const std::vector<std::string>& types, Time now) {
-  json::Value wanted = wantedStatus(object, plan, now);
+  json::Value wanted = wantedStatus(ref, object, plan, now);
   json::Value there = object["status"].isObject() ? object["status"] : json::Object{};
   json::Array ours;
   for (const json::Value& condition : there["conditions"].array())
@@ -367,7 +389,7 @@ std::optional<Write> reconcileStatus(const Ref& ref, const json::Value& object, 
     };
     return place(a) < place(b);
   });
-  there.make("conditions") = std::move(ours);
+  if (wanted["conditions"].isArray()) there.make("conditions") = std::move(ours);
   if (there == wanted) return std::nullopt;
   json::Value body =
       json::Object{{"apiVersion", ref.resource->apiVersion()},

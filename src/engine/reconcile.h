@@ -69,7 +69,7 @@ std::vector<Write> reconcileChildren(const Ref& ref, const json::Value& object, 
                                      const Observed& observed);
 
 // The whole status as the plan wants it: times of conditions that do not change stay.
-json::Value wantedStatus(const json::Value& object, const Plan& plan, Time now);
+json::Value wantedStatus(const Ref& ref, const json::Value& object, const Plan& plan, Time now);
 // The write that brings it about; nothing when it is there. `types`: the conditions that plans of
 // this kind speak of; others are someone else's and are left alone.
 std::optional<Write> reconcileStatus(const Ref& ref, const json::Value& object, const Plan& plan,

@@ -634,7 +634,7 @@ Plan lit(bool ready = true) {
 // The object as it is when the plan's status has been written.
 json::Value withStatus(const Plan& plan, Time at) {
   json::Value object = desk();
-  object.make("status") = wantedStatus(object, plan, at);
+  object.make("status") = wantedStatus(kDesk, object, plan, at);
   return object;
 }
 
@@ -696,7 +696,7 @@ TEST(Status, ATimeStaysUntilTheConditionChangesItsMind) {
   json::Value object = withStatus(lit(), kNow);
   Plan plan = lit(false);
   plan.conditions[0].reason = "StillValid";
-  json::Value conditions = wantedStatus(object, plan, kNow + 1h)["conditions"];
+  json::Value conditions = wantedStatus(kDesk, object, plan, kNow + 1h)["conditions"];
   EXPECT_EQ(conditions.at(0)["lastTransitionTime"].string(), "2026-01-01T00:00:00Z");
   EXPECT_EQ(conditions.at(0)["reason"].string(), "StillValid");
   EXPECT_EQ(conditions.at(1)["lastTransitionTime"].string(), "2026-01-01T01:00:00Z");
@@ -706,7 +706,7 @@ TEST(Status, EachConditionOnce) {
   Plan plan;
   plan.condition("Accepted", false, "NameConflict", "one");
   plan.condition("Accepted", false, "ChildRejected", "two");
-  json::Value conditions = wantedStatus(desk(), plan, kNow)["conditions"];
+  json::Value conditions = wantedStatus(kDesk, desk(), plan, kNow)["conditions"];
   ASSERT_EQ(conditions.array().size(), 1u) << "a server refuses a second one";
   EXPECT_EQ(conditions.at(0)["reason"].string(), "NameConflict");
 }
@@ -714,17 +714,17 @@ TEST(Status, EachConditionOnce) {
 TEST(Status, TransitionsAreTold) {
   json::Value object = withStatus(lit(), kNow);
   EXPECT_THAT(transitions(desk(), object["status"]), IsEmpty()) << "the first says nothing new";
-  EXPECT_THAT(transitions(object, wantedStatus(object, lit(), kNow + 1h)), IsEmpty());
+  EXPECT_THAT(transitions(object, wantedStatus(kDesk, object, lit(), kNow + 1h)), IsEmpty());
   Plan dark = lit(false);
   dark.conditions[1].message = "no bulbs";
-  auto events = transitions(object, wantedStatus(object, dark, kNow + 1h));
+  auto events = transitions(object, wantedStatus(kDesk, object, dark, kNow + 1h));
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].id, "Ready False 2026-01-01T01:00:00Z");
   EXPECT_TRUE(events[0].warning);
   EXPECT_EQ(events[0].reason, "Dark");
   EXPECT_EQ(events[0].message, "no bulbs");
   object = withStatus(dark, kNow);
-  EXPECT_FALSE(transitions(object, wantedStatus(object, lit(), kNow + 1h)).at(0).warning);
+  EXPECT_FALSE(transitions(object, wantedStatus(kDesk, object, lit(), kNow + 1h)).at(0).warning);
 }
 
 // ---- Field ownership
