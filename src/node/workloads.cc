@@ -1,0 +1,17 @@
+#include "node/workloads.h"
+
+#include "node/pods.h"
+
+namespace cadre::node {
+
+std::vector<engine::Served> workloadKinds() {
+  std::vector<engine::Served> kinds;
+  kinds.push_back(
+      {.resource = kReplicaSets, .plan = planReplicaSet, .conditions = {"ReplicaFailure"}});
+  kinds.push_back({.resource = kDeployments,
+                   .plan = planDeployment,
+                   .conditions = {"Available", "Progressing", "ReplicaFailure"}});
+  return kinds;
+}
+
+}  // namespace cadre::node

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "engine/engine.h"
+
+namespace cadre::node {
+
+// The kinds of workloads that every cluster has, as plans: what their controllers do elsewhere.
+// Children are known by their owners alone, and carry no label of ours.
+
+// All of them, for an engine.
+std::vector<engine::Served> workloadKinds();
+
+engine::Plan planReplicaSet(const json::Value& set, engine::World& world);
+engine::Plan planDeployment(const json::Value& deployment, engine::World& world);
+
+}  // namespace cadre::node
