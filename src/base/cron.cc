@@ -179,4 +179,20 @@ std::optional<Time> Cron::next(Time after, const TimeZone& zone) const {
   return std::nullopt;
 }
 
+std::optional<Time> Cron::last(Time after, Time until, const TimeZone& zone) const {
+  if (every_ > 0s) {
+    Time start = std::chrono::floor<seconds>(after);
+    if (until < start + every_) return std::nullopt;
+    return start + (until - start) / every_ * every_;
+  }
+  // Not through years of minutes: the last hour first.
+  for (Duration back : {Duration(1h), Duration(24h), Duration(days(31)), Duration(kHorizon)}) {
+    Time from = std::max(after, until - back);
+    std::optional<Time> found;
+    for (auto at = next(from, zone); at && *at <= until; at = next(*at, zone)) found = at;
+    if (found || from == after) return found;
+  }
+  return std::nullopt;
+}
+
 }  // namespace cadre

@@ -22,6 +22,8 @@ class Cron {
 
   // The first time after that one; nothing within the next five years ("0 0 30 2 *").
   std::optional<Time> next(Time after, const TimeZone& zone = {}) const;
+  // The last time after the one and not after the other; nothing where none is due between them.
+  std::optional<Time> last(Time after, Time until, const TimeZone& zone = {}) const;
 
  private:
   std::optional<std::chrono::seconds> nextLocal(std::chrono::seconds from,

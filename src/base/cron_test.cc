@@ -43,6 +43,27 @@ TEST(Cron, WhenItIsDueNext) {
   }
 }
 
+TEST(Cron, WhenItWasDueLast) {
+  struct Case {
+    std::string_view schedule, after, until, last;
+  };
+  for (const Case& c : {
+           Case{"*/10 * * * *", "2026-01-01T00:00:00Z", "2026-01-01T00:09:59Z", "never"},
+           {"*/10 * * * *", "2026-01-01T00:00:00Z", "2026-01-01T00:10:00Z", "2026-01-01T00:10:00Z"},
+           {"*/10 * * * *", "2026-01-01T00:10:00Z", "2026-01-01T00:10:00Z", "never"},
+           {"* * * * *", "2020-01-01T00:00:00Z", "2026-01-01T00:10:30Z", "2026-01-01T00:10:00Z"},
+           {"* 3 * * *", "2020-01-01T00:00:00Z", "2026-01-01T02:00:00Z", "2025-12-31T03:59:00Z"},
+           {"0 0 1 1 *", "2020-01-01T00:00:00Z", "2025-12-31T00:00:00Z", "2025-01-01T00:00:00Z"},
+           {"0 0 29 2 *", "2020-01-01T00:00:00Z", "2026-01-01T00:00:00Z", "2024-02-29T00:00:00Z"},
+           {"0 0 30 2 *", "2020-01-01T00:00:00Z", "2026-01-01T00:00:00Z", "never"},
+           {"@every 90s", "2026-01-01T00:00:00Z", "2026-01-01T00:01:29Z", "never"},
+           {"@every 90s", "2020-01-01T00:00:00Z", "2020-01-01T00:05:00Z", "2020-01-01T00:04:30Z"},
+       }) {
+    auto last = Cron::parse(c.schedule)->last(*parseTime(c.after), *parseTime(c.until));
+    EXPECT_EQ(last ? formatTime(*last) : "never", c.last) << c.schedule << " " << c.until;
+  }
+}
+
 TEST(Cron, WhatIsWrongIsNamed) {
   struct Case {
     std::string_view schedule, says;

@@ -54,7 +54,7 @@ struct Act {
 // which is pure: it looks at nothing but the object and its World.
 struct Plan {
   std::vector<Child> children;
-  std::vector<Ref> removals;  // deleted now
+  std::vector<Ref> removals;  // deleted now: its own, or the object itself
   // Something is missing: nothing that exists is changed or pruned, and nothing new is made.
   bool hold = false;
   std::vector<kube::Condition> conditions;

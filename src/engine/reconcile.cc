@@ -323,7 +323,8 @@ std::vector<Write> reconcileChildren(const Ref& ref, const json::Value& object, 
       remove(mine, *there, "it is no longer wanted");
   }
   for (const Ref& what : plan.removals)
-    if (auto there = observed.find(what); there && belongsTo(*there, kube::uid(object)))
+    if (auto there = observed.find(what);
+        there && (what == ref || belongsTo(*there, kube::uid(object))))
       remove(what, *there, "its time is over");
   return writes;
 }

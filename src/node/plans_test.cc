@@ -22,8 +22,11 @@ struct Planned {
 };
 
 const Planned* find(const std::string& kind) {
-  static const Planned kAll[] = {
-      {kPods, nullptr}, {kReplicaSets, planReplicaSet}, {kDeployments, planDeployment}};
+  static const Planned kAll[] = {{kPods, nullptr},
+                                 {kReplicaSets, planReplicaSet},
+                                 {kDeployments, planDeployment},
+                                 {kJobs, planJob},
+                                 {kCronJobs, planCronJob}};
   for (const Planned& one : kAll)
     if (one.resource.kind == kind) return &one;
   ADD_FAILURE() << "no such kind: " << kind;

@@ -14,6 +14,9 @@ const kube::Resource kReplicaSets{
     .group = "apps", .version = "v1", .plural = "replicasets", .kind = "ReplicaSet"};
 const kube::Resource kDeployments{
     .group = "apps", .version = "v1", .plural = "deployments", .kind = "Deployment"};
+const kube::Resource kJobs{.group = "batch", .version = "v1", .plural = "jobs", .kind = "Job"};
+const kube::Resource kCronJobs{
+    .group = "batch", .version = "v1", .plural = "cronjobs", .kind = "CronJob"};
 
 bool isReady(const json::Value& pod) { return kube::isConditionTrue(pod, "Ready"); }
 

@@ -8,7 +8,7 @@
 
 namespace cadre::node {
 
-extern const kube::Resource kPods, kReplicaSets, kDeployments;
+extern const kube::Resource kPods, kReplicaSets, kDeployments, kJobs, kCronJobs;
 
 // What there is to say of pods, for those who make them. Pure.
 

@@ -11,6 +11,9 @@ std::vector<engine::Served> workloadKinds() {
   kinds.push_back({.resource = kDeployments,
                    .plan = planDeployment,
                    .conditions = {"Available", "Progressing", "ReplicaFailure"}});
+  kinds.push_back(
+      {.resource = kJobs, .plan = planJob, .conditions = {"Complete", "Failed", "Suspended"}});
+  kinds.push_back({.resource = kCronJobs, .plan = planCronJob});
   return kinds;
 }
 

@@ -12,5 +12,7 @@ std::vector<engine::Served> workloadKinds();
 
 engine::Plan planReplicaSet(const json::Value& set, engine::World& world);
 engine::Plan planDeployment(const json::Value& deployment, engine::World& world);
+engine::Plan planJob(const json::Value& job, engine::World& world);
+engine::Plan planCronJob(const json::Value& cron_job, engine::World& world);
 
 }  // namespace cadre::node

@@ -18,12 +18,20 @@
 #include "json/write.h"
 #include "json/yaml.h"
 #include "kube/client.h"
+#include "kube/conditions.h"
 #include "node/pods.h"
 
 namespace cadre::node {
 namespace {
 
 constexpr Duration kStarts = 3s, kStops = 2s;
+
+const kube::Resource& resourceOf(const json::Value& object) {
+  for (const kube::Resource* one : {&kDeployments, &kJobs, &kCronJobs})
+    if (one->kind == object["kind"].string()) return *one;
+  ADD_FAILURE() << "no such kind: " << object["kind"].string();
+  return kDeployments;
+}
 
 class Node {
  public:
@@ -52,11 +60,12 @@ class Node {
       json::Value object = document.value;
       object.make("metadata").make("namespace") = "default";
       bool done = false;
-      Pending sent = client_->apply(kDeployments, object, {.field_manager = "user", .force = true},
-                                    [&](Result<json::Value> answer) {
-                                      done = true;
-                                      EXPECT_TRUE(answer.ok()) << answer.error().text();
-                                    });
+      Pending sent =
+          client_->apply(resourceOf(object), object, {.field_manager = "user", .force = true},
+                         [&](Result<json::Value> answer) {
+                           done = true;
+                           EXPECT_TRUE(answer.ok()) << answer.error().text();
+                         });
       scheduler_.runReady();
       ASSERT_TRUE(done);
     }
@@ -102,13 +111,18 @@ class Node {
       return;
     }
     bool fails = pod["spec"]["containers"].at(0)["image"].string().starts_with("bad");
-    if (isReady(pod) || fails || now - made_.try_emplace(uid, now).first->second < kStarts) return;
+    bool ends = pod["spec"]["restartPolicy"].string() == "Never";
+    if (isFinished(pod) || isReady(pod) || (fails && !ends) ||
+        now - made_.try_emplace(uid, now).first->second < kStarts)
+      return;
     json::Value status = pod;
     status.make("status") = json::Object{
-        {"phase", "Running"},
+        {"phase", !ends   ? "Running"
+                  : fails ? "Failed"
+                          : "Succeeded"},
         {"conditions",
          json::Array{json::Object{{"type", "Ready"},
-                                  {"status", "True"},
+                                  {"status", ends ? "False" : "True"},
                                   {"lastTransitionTime", formatTime(scheduler_.clock().now())}}}}};
     Pending sent = client_->update(kPods, status, {.subresource = "status"}, [](auto answer) {
       EXPECT_TRUE(answer.ok()) << answer.error().text();
@@ -246,6 +260,51 @@ TEST(Workloads, WhatIsDeletedComesBackAndAllGoesWithItsOwner) {
   node.remove(kDeployments, "web");
   node.pass(10s);
   EXPECT_TRUE(node.all(kReplicaSets).empty());
+  EXPECT_TRUE(node.all(kPods).empty());
+}
+
+TEST(Workloads, AJobForEveryTickAndNoneTwice) {
+  Node node;
+  node.apply(R"(
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: tidy}
+spec:
+  schedule: "*/5 * * * *"
+  jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: x}]}}}}
+)");
+  std::set<std::string> jobs, pods;
+  node.pass(31min, [&] {
+    for (const json::Value& job : node.all(kJobs)) jobs.insert(std::string(kube::uid(job)));
+    for (const json::Value& pod : node.all(kPods)) pods.insert(std::string(kube::uid(pod)));
+  });
+  EXPECT_EQ(jobs.size(), 6u);
+  EXPECT_EQ(pods.size(), 6u);
+  EXPECT_EQ(node.all(kJobs).size(), 3u) << "history";
+  EXPECT_EQ(node.all(kPods).size(), 3u);
+  const json::Value status = node.get(kCronJobs, "tidy")["status"];
+  EXPECT_EQ(status["lastScheduleTime"].string(), "2026-01-01T00:30:00Z");
+  EXPECT_TRUE(status["active"].isNull());
+}
+
+TEST(Workloads, AJobThatFailsIsTriedAgainAndThenGivenUpAndForgotten) {
+  Node node;
+  node.apply(R"(
+apiVersion: batch/v1
+kind: Job
+metadata: {name: sum}
+spec:
+  backoffLimit: 2
+  ttlSecondsAfterFinished: 60
+  template: {spec: {restartPolicy: Never, containers: [{name: main, image: bad}]}}
+)");
+  node.pass(60s);
+  EXPECT_EQ(node.all(kPods).size(), 3u);
+  const json::Value job = node.get(kJobs, "sum");
+  EXPECT_EQ(kube::findCondition(job, "Failed")->reason, "BackoffLimitExceeded");
+  EXPECT_EQ(job["status"]["failed"].integer(), 3);
+  node.pass(120s);
+  EXPECT_TRUE(node.get(kJobs, "sum").isNull());
   EXPECT_TRUE(node.all(kPods).empty());
 }
 
