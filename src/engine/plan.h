@@ -24,6 +24,8 @@ struct Child {
   json::Value object;  // with apiVersion, kind, name and namespace; exactly the fields that we mean
   Keep keep = Keep::InStep;
   Immutable immutable = Immutable::Report;
+  // Else it stays when the object goes, and whatever has its name will do: for what is made once.
+  bool owned = true;
   // Waits until every child of a lower wave is there, as wanted, and healthy (kube/health.h).
   int wave = 0;
   kube::Impersonation as = {};  // whose rights it is written with; empty: ours

@@ -142,6 +142,7 @@ std::optional<Write> reconcileChild(const Ref& ref, const json::Value& object, c
               .generate = child.generate,
               .as = child.as};
   if (!there) return write;
+  if (!child.owned) return std::nullopt;
   bool is_ours = belongsTo(*there, kube::uid(object));
   if (!is_ours && !isOrphan(*there, write.object, observed)) {
     write.op = Write::Op::Conflict;
@@ -249,13 +250,13 @@ json::Value finished(const Child& child, const Ref& owner_ref, const json::Value
     labels.make(kManagedBy) = kManager;
     labels.make(kOwnerUid) = kube::uid(owner);
   };
-  if (labelled) {
+  if (labelled && child.owned) {
     label(object.make("metadata"));
     if (object["spec"]["template"].isObject())
       label(object.make("spec").make("template").make("metadata"));
   }
   // Garbage collection follows owners inside a namespace only.
-  if (child.resource.namespaced && kube::ns(object) == owner_ref.key.ns &&
+  if (child.owned && child.resource.namespaced && kube::ns(object) == owner_ref.key.ns &&
       owner_ref.resource->namespaced)
     object.make("metadata").make("ownerReferences") =
         json::Array{json::Object{{"apiVersion", owner_ref.resource->apiVersion()},

@@ -25,6 +25,8 @@ const Planned* find(const std::string& kind) {
   static const Planned kAll[] = {{kPods, nullptr},
                                  {kReplicaSets, planReplicaSet},
                                  {kDeployments, planDeployment},
+                                 {kStatefulSets, planStatefulSet},
+                                 {kControllerRevisions, nullptr},
                                  {kJobs, planJob},
                                  {kCronJobs, planCronJob}};
   for (const Planned& one : kAll)

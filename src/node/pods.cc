@@ -17,6 +17,14 @@ const kube::Resource kDeployments{
 const kube::Resource kJobs{.group = "batch", .version = "v1", .plural = "jobs", .kind = "Job"};
 const kube::Resource kCronJobs{
     .group = "batch", .version = "v1", .plural = "cronjobs", .kind = "CronJob"};
+const kube::Resource kStatefulSets{
+    .group = "apps", .version = "v1", .plural = "statefulsets", .kind = "StatefulSet"};
+const kube::Resource kControllerRevisions{.group = "apps",
+                                          .version = "v1",
+                                          .plural = "controllerrevisions",
+                                          .kind = "ControllerRevision"};
+const kube::Resource kClaims{
+    .version = "v1", .plural = "persistentvolumeclaims", .kind = "PersistentVolumeClaim"};
 
 bool isReady(const json::Value& pod) { return kube::isConditionTrue(pod, "Ready"); }
 

@@ -8,7 +8,8 @@
 
 namespace cadre::node {
 
-extern const kube::Resource kPods, kReplicaSets, kDeployments, kJobs, kCronJobs;
+extern const kube::Resource kPods, kReplicaSets, kDeployments, kJobs, kCronJobs, kStatefulSets,
+    kControllerRevisions, kClaims;
 
 // What there is to say of pods, for those who make them. Pure.
 

@@ -11,10 +11,17 @@ std::vector<engine::Served> workloadKinds() {
   kinds.push_back({.resource = kDeployments,
                    .plan = planDeployment,
                    .conditions = {"Available", "Progressing", "ReplicaFailure"}});
+  kinds.push_back({.resource = kStatefulSets, .plan = planStatefulSet});
   kinds.push_back(
       {.resource = kJobs, .plan = planJob, .conditions = {"Complete", "Failed", "Suspended"}});
   kinds.push_back({.resource = kCronJobs, .plan = planCronJob});
   return kinds;
+}
+
+std::vector<engine::Scope> workloadScopes() {
+  return {{.resource = kPods, .which = engine::Scope::Which::All},
+          {.resource = kControllerRevisions, .which = engine::Scope::Which::All},
+          {.resource = kClaims, .which = engine::Scope::Which::All}};
 }
 
 }  // namespace cadre::node

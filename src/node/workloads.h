@@ -7,11 +7,13 @@ namespace cadre::node {
 // The kinds of workloads that every cluster has, as plans: what their controllers do elsewhere.
 // Children are known by their owners alone, and carry no label of ours.
 
-// All of them, for an engine.
+// All of them, for an engine; and what else they look at and make.
 std::vector<engine::Served> workloadKinds();
+std::vector<engine::Scope> workloadScopes();
 
 engine::Plan planReplicaSet(const json::Value& set, engine::World& world);
 engine::Plan planDeployment(const json::Value& deployment, engine::World& world);
+engine::Plan planStatefulSet(const json::Value& set, engine::World& world);
 engine::Plan planJob(const json::Value& job, engine::World& world);
 engine::Plan planCronJob(const json::Value& cron_job, engine::World& world);
 

@@ -2,6 +2,7 @@
 // ready a while after it was made, and is gone a while after it was deleted.
 #include "node/workloads.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <set>
@@ -27,7 +28,7 @@ namespace {
 constexpr Duration kStarts = 3s, kStops = 2s;
 
 const kube::Resource& resourceOf(const json::Value& object) {
-  for (const kube::Resource* one : {&kDeployments, &kJobs, &kCronJobs})
+  for (const kube::Resource* one : {&kDeployments, &kStatefulSets, &kJobs, &kCronJobs})
     if (one->kind == object["kind"].string()) return *one;
   ADD_FAILURE() << "no such kind: " << object["kind"].string();
   return kDeployments;
@@ -45,7 +46,7 @@ class Node {
     engine::EngineOptions options;
     options.whole = true;
     options.kinds = workloadKinds();
-    options.scopes = {{.resource = kPods, .which = engine::Scope::Which::All}};
+    options.scopes = workloadScopes();
     options.controller = "cadre-node";
     engine_ = std::make_unique<engine::Engine>(*client_, random_, std::move(options));
     engine_->lead(true);
@@ -261,6 +262,57 @@ TEST(Workloads, WhatIsDeletedComesBackAndAllGoesWithItsOwner) {
   node.pass(10s);
   EXPECT_TRUE(node.all(kReplicaSets).empty());
   EXPECT_TRUE(node.all(kPods).empty());
+}
+
+std::string statefulSet(std::string_view image) {
+  return format(R"(
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {{name: db}}
+spec:
+  replicas: 3
+  serviceName: db
+  selector: {{matchLabels: {{app: db}}}}
+  template: {{metadata: {{labels: {{app: db}}}}, spec: {{containers: [{{name: main, image: "{}"}}]}}}}
+  volumeClaimTemplates:
+  - metadata: {{name: data}}
+    spec: {{accessModes: [ReadWriteOnce], resources: {{requests: {{storage: 1Gi}}}}}}
+)",
+                image);
+}
+
+TEST(Workloads, PodsOfAStatefulSetComeAndChangeInOrder) {
+  Node node;
+  node.apply(statefulSet("x:1"));
+  node.pass(30s, [&] {
+    for (int ordinal : {1, 2}) {
+      bool there = !node.get(kPods, format("db-{}", ordinal)).isNull();
+      EXPECT_TRUE(!there || isReady(node.get(kPods, format("db-{}", ordinal - 1)))) << ordinal;
+    }
+  });
+  ASSERT_EQ(look(node, "x:1").ready, 3);
+  EXPECT_EQ(node.all(kClaims).size(), 3u);
+  node.apply(statefulSet("x:2"));
+  std::vector<std::string> changed;
+  node.pass(60s, [&] {
+    EXPECT_GE(look(node, "x:2").ready, 2);
+    for (const json::Value& pod : node.all(kPods))
+      if (pod["spec"]["containers"].at(0)["image"].string() == "x:2" &&
+          std::ranges::find(changed, kube::name(pod)) == changed.end())
+        changed.emplace_back(kube::name(pod));
+  });
+  EXPECT_THAT(changed, testing::ElementsAre("db-2", "db-1", "db-0"));
+  const json::Value status = node.get(kStatefulSets, "db")["status"];
+  EXPECT_EQ(status["currentRevision"], status["updateRevision"]);
+  EXPECT_EQ(status["updatedReplicas"].integer(), 3);
+  EXPECT_EQ(node.all(kControllerRevisions).size(), 2u);
+  std::int64_t before = node.revision();
+  node.pass(60s);
+  EXPECT_EQ(node.revision(), before);
+  node.remove(kStatefulSets, "db");
+  node.pass(10s);
+  EXPECT_TRUE(node.all(kPods).empty());
+  EXPECT_EQ(node.all(kClaims).size(), 3u) << "data stays";
 }
 
 TEST(Workloads, AJobForEveryTickAndNoneTwice) {
