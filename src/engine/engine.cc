@@ -41,6 +41,7 @@ struct Engine::Entry {
     Backoff backoff;
     Instant at = {}, again_at = {};
     int times = 0;
+    std::string wanted = {};  // of a repair: what it brings back
   };
   struct Accepted {
     std::string wanted;
@@ -430,11 +431,11 @@ void Engine::settle(const Ref& ref, const json::Value& object, Plan& plan,
     std::erase_if(*lately, [&](const auto& made) { return now - made.second.at > kLived; });
 
   std::vector<Write> sent;
+  bool untold = false;  // something waits that the plan does not know of
   for (Write& write : writes) {
     auto failure = entry.failures.find(write.ref);
-    auto& lately = write.op == Write::Op::Create ? entry.made : entry.repaired;
-    auto made = lately.find(write.ref);
-    bool is_child = write.op == Write::Op::Create || write.op == Write::Op::Apply;
+    auto made = entry.made.find(write.ref);
+    auto repaired = entry.repaired.find(write.ref);
     if (write.op == Write::Op::Conflict) {
       Entry::Failure& seen =
           entry.failures.try_emplace(write.ref, Backoff(options_.backoff, random_)).first->second;
@@ -449,8 +450,19 @@ void Engine::settle(const Ref& ref, const json::Value& object, Plan& plan,
       waiting_.insert(ref);
     } else if (failure != entry.failures.end() && failure->second.retry_at > now) {
       queue_.addAfter(ref, failure->second.retry_at - now);  // another run may have taken its timer
-    } else if (is_child && made != lately.end() && made->second.again_at > now) {
+      untold |= failure->second.reason.empty();
+    } else if (write.op == Write::Op::Create && made != entry.made.end() &&
+               made->second.again_at > now) {
       queue_.addAfter(ref, made->second.again_at - now);
+      untold = true;
+    } else if (write.op == Write::Op::Apply && repaired != entry.repaired.end() &&
+               repaired->second.wanted == wantedHash(write.object) &&
+               repaired->second.again_at > now) {
+      queue_.addAfter(ref, repaired->second.again_at - now);
+      Entry::Failure& seen =
+          entry.failures.try_emplace(write.ref, Backoff(options_.backoff, random_)).first->second;
+      seen.reason = "ChildContested";
+      seen.message = format("somebody changes {} again and again", write.ref.text());
     } else {
       sent.push_back(std::move(write));
     }
@@ -459,6 +471,8 @@ void Engine::settle(const Ref& ref, const json::Value& object, Plan& plan,
     queue_.add(ref);
     return done(ref);
   }
+  // The status would be that of what was there before.
+  if (sent.empty() && untold) return done(ref);
   if (sent.empty()) {
     auto failure = entry.failures.find(ref);
     const json::Value& acts = object["status"]["acts"];
@@ -611,11 +625,26 @@ void Engine::send(const Ref& ref, const json::Value& object, Write write) {
 
 // Somebody may delete it as often as we make it, or we may not see that it is there: once it is
 // made again at once, then with patience.
-void Engine::noteMade(Entry& entry, const Ref& child, bool repaired) {
-  auto& lately = repaired ? entry.repaired : entry.made;
-  Entry::Made& made = lately.try_emplace(child, Backoff(options_.backoff, random_)).first->second;
+void Engine::noteMade(Entry& entry, const Ref& child) {
+  Entry::Made& made =
+      entry.made.try_emplace(child, Backoff(options_.backoff, random_)).first->second;
   made.at = client_.scheduler().clock().instant();
-  if (++made.times > (repaired ? kRepairs : 1)) made.again_at = made.at + made.backoff.next();
+  if (++made.times > 1) made.again_at = made.at + made.backoff.next();
+}
+
+void Engine::noteRepaired(Entry& entry, const Ref& child, std::string_view wanted) {
+  auto& lately = entry.repaired;
+  auto found = lately.find(child);
+  if (found != lately.end() && found->second.wanted != wanted) {
+    lately.erase(found);  // that was a change of ours
+    found = lately.end();
+  }
+  if (found == lately.end())
+    found = lately.emplace(child, Backoff(options_.backoff, random_)).first;
+  Entry::Made& made = found->second;
+  made.wanted = wanted;
+  made.at = client_.scheduler().clock().instant();
+  if (++made.times > kRepairs) made.again_at = made.at + made.backoff.next();
 }
 
 // It is there, but not among what we see: it lost our label, is someone else's, or is newer than
@@ -650,7 +679,7 @@ void Engine::succeeded(const std::shared_ptr<Trial>& trial, const json::Value& a
   if (write.op == Write::Op::Create) noteMade(entry, write.ref);
   bool gone = answer.isNull();
   if (write.op == Write::Op::Apply) {
-    noteMade(entry, write.ref, true);
+    noteRepaired(entry, write.ref, wantedHash(write.object));
     entry.accepted.erase(write.ref);
     // It may have been deleted, to be made anew.
     if (!gone && !kube::isDeleting(answer) && isOtherwise(write, answer)) {  // not fought over

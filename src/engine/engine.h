@@ -145,7 +145,8 @@ class Engine final : private Source {
   void done(const Ref& ref, Meter::Outcome outcome = Meter::Outcome::Success);
   bool mayWrite();
   void send(const Ref& ref, const json::Value& object, Write write);
-  void noteMade(Entry& entry, const Ref& child, bool repaired = false);
+  void noteMade(Entry& entry, const Ref& child);
+  void noteRepaired(Entry& entry, const Ref& child, std::string_view wanted);
   void taken(const std::shared_ptr<Trial>& trial);
   void statusWritten(const Trial& trial, const json::Value& answer);
   void succeeded(const std::shared_ptr<Trial>& trial, const json::Value& answer);

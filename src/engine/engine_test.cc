@@ -121,6 +121,13 @@ struct Fixture : kube::FakeApi {
     sent.answer(sent.request.method == "POST" ? 201 : 200, json::write(made));
     scheduler.runReady();
   }
+  // The same of a status, with the rest of the object in the answer.
+  void acceptStatus(Sent& sent, json::Value of) {
+    of.make("status") = (*json::parse(sent.request.body))["status"];
+    of.make("metadata").make("resourceVersion") = format("{}", ++version);
+    sent.answer(200, json::write(of));
+    scheduler.runReady();
+  }
   void refuse(Sent& sent, int code, std::string_view reason) {
     sent.answer(code, format(R"({{"kind":"Status","status":"Failure","reason":"{}","code":{}}})",
                              reason, code));
@@ -148,8 +155,7 @@ TEST(Engine, AWriteThatFailedIsTriedAgainWhateverComesBetween) {
   EXPECT_THAT(f.said(), ElementsAre("POST configmaps", "POST configmaps"));
   f.refuse(f.last(1), 500, "InternalError");
   f.accept(f.last());  // which runs the plan again, long before the other's time
-  EXPECT_THAT(f.said(), ElementsAre("PATCH lamps/desk/status"));
-  f.accept(f.last());
+  EXPECT_THAT(f.said(), IsEmpty()) << "a status would tell of what is not there";
   f.tell(kLamps, "MODIFIED", object("desk", 200));
   f.acceptAll();
   f.said();
@@ -638,12 +644,92 @@ TEST(Engine, FieldsAreTakenOverAsSoonAsTheObjectKeepsStill) {
                                 "PATCH"));
 }
 
-// Who undoes what we do is not fought with at full speed.
+// What is held back is not told as if it was done.
+TEST(Engine, AStatusWaitsForChildrenThatHaveToBeTriedAgain) {
+  Fixture f;
+  f.plan = [](const json::Value& object, World& world) {
+    Plan plan = withMaps({"a"});
+    plan.children[0].object.make("data") = json::Object{{"color", object["spec"]["color"]}};
+    bool fine = world.troubles().empty();
+    plan.condition("Ready", fine, fine ? "Fine" : world.troubles()[0].reason);
+    return plan;
+  };
+  f.start();
+  json::Value lamp = object("desk", 10, R"({"spec":{"color":"red"}})");
+  f.sync({lamp});
+  std::vector<std::string> told;
+  bool refuses = false;
+  auto serve = [&] {
+    for (; f.seen < f.requests->sent.size(); ++f.seen) {
+      auto& sent = *f.requests->sent[f.seen];
+      if (sent.request.target.find("status") != std::string::npos) {
+        bool rejected = sent.request.body.find("ChildRejected") != std::string::npos;
+        told.push_back(rejected ? "rejected" : "fine");
+        f.acceptStatus(sent, lamp);
+      } else if (refuses) {
+        f.refuse(sent, 500, "InternalError");
+      } else {
+        f.accept(sent);
+      }
+    }
+  };
+  serve();
+  EXPECT_THAT(told, ElementsAre("fine"));
+  refuses = true;
+  lamp = object("desk", 300, R"({"spec":{"color":"blue"},"metadata":{"generation":2}})");
+  f.tell(kLamps, "MODIFIED", lamp);
+  for (int tries = 0; tries < 6; ++tries) {
+    serve();
+    f.scheduler.advance(2s);
+  }
+  ASSERT_GT(told.size(), 1u);
+  told.erase(told.begin());
+  EXPECT_THAT(told, testing::Each("rejected"));
+}
+
+// Changes of ours are no fight, however many there are.
+TEST(Engine, ManyChangesOfAPlanAreAppliedAtOnce) {
+  Fixture f;
+  f.plan = [](const json::Value& object, World&) {
+    Plan plan = withMaps({"a"});
+    plan.children[0].object.make("data") = json::Object{{"color", object["spec"]["color"]}};
+    return plan;
+  };
+  f.start();
+  json::Value lamp = object("desk", 10, R"({"spec":{"color":"0"}})");
+  f.sync({lamp});
+  int changes = 0;
+  auto serve = [&] {
+    for (; f.seen < f.requests->sent.size(); ++f.seen) {
+      auto& sent = *f.requests->sent[f.seen];
+      changes += sent.request.body.find("color") != std::string::npos;
+      if (sent.request.method == "GET") {
+        sent.answer(200, R"({"metadata":{"name":"a","namespace":"ns","resourceVersion":"7"}})");
+        f.scheduler.runReady();
+      } else if (sent.request.target.find("status") != std::string::npos) {
+        f.acceptStatus(sent, lamp);
+      } else {
+        f.accept(sent);
+      }
+    }
+  };
+  for (int i = 1; i <= 30; ++i) {
+    serve();
+    lamp = object("desk", 1000 * i, format(R"({{"spec":{{"color":"{}"}}}})", i));
+    f.tell(kLamps, "MODIFIED", lamp);
+  }
+  serve();
+  EXPECT_EQ(changes, 31);
+}
+
+// Who undoes what we do is not fought with at full speed, and it is told.
 TEST(Engine, RepairsGetSlowerWhenTheyDoNotLast) {
   Fixture f;
-  f.plan = [](const json::Value&, World&) {
+  bool contested = false;
+  f.plan = [&](const json::Value&, World& world) {
     Plan plan = withMaps({"a"});
     plan.children[0].object.make("data") = json::Object{{"color", "red"}};
+    contested |= !world.troubles().empty() && world.troubles()[0].reason == "ChildContested";
     return plan;
   };
   f.start();
@@ -668,6 +754,7 @@ TEST(Engine, RepairsGetSlowerWhenTheyDoNotLast) {
   }
   EXPECT_GE(repairs, 10) << "at first at once";
   EXPECT_LE(repairs, 20);
+  EXPECT_TRUE(contested);
 }
 
 // All look at something that is not known yet, while writes of others end.

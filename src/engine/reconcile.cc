@@ -9,6 +9,7 @@
 #include "json/write.h"
 #include "kube/covers.h"
 #include "kube/health.h"
+#include "kube/typed.h"
 
 namespace cadre::engine {
 namespace {
@@ -48,13 +49,14 @@ void setMark(json::Value& object, std::string_view mark) {
   object.make("metadata").make("annotations").make(kApplied) = mark;
 }
 
-// "spec.replicas is 3, not 1"; of Secrets the place alone.
-std::string inWords(const Child& child, const json::Change& change) {
-  // Variables may hold what is nobody's business.
-  if (isSecret(child.resource) || change.path.find("env[") != std::string::npos)
-    return change.path + " differs";
+// "spec.replicas is 3, not 1". Texts, and what may have some inside, may be nobody's business.
+std::string inWords(const json::Change& change) {
+  auto isPlain = [](const std::optional<json::Value>& side) {
+    return !side || side->isNumber() || side->isBool();
+  };
+  if (!isPlain(change.from) || !isPlain(change.to)) return change.path + " differs";
   auto value = [](const std::optional<json::Value>& side) {
-    return side ? shorten(json::write(*side), 80) : "missing";
+    return side ? json::write(*side) : "missing";
   };
   return format("{} is {}, not {}", change.path, value(change.from), value(change.to));
 }
@@ -96,12 +98,12 @@ std::optional<std::string> difference(const Child& child, const json::Value& wan
   if (isLeftAlone(child.resource)) {
     auto differs = kube::covers({}, there, labelsAlone(wanted));
     if (!differs) return std::nullopt;
-    return inWords(child, *differs);
+    return inWords(*differs);
   }
   json::Value plain = observed.admitted(child.ref(), stored(child, wanted));
   plain.make("metadata").make("annotations").makeObject().erase(kApplied);
   if (auto differs = kube::covers(kube::Type::of(child.resource.gvk()), there, plain))
-    return inWords(child, *differs);
+    return inWords(*differs);
   if (wantedHash(there) != wantedHash(wanted)) return "something is no longer wanted";
   if (auto more = added(child.resource, wanted, there)) return more->path + " was added";
   return std::nullopt;
@@ -452,9 +454,34 @@ json::Value leftToOthers(json::Value& entry) {
   return left;
 }
 
+// What nobody owns, as after a webhook or where managedFields were wiped, could not be dropped. So
+// the entry has all there is, but for what is left to others. Whether that makes a difference.
+bool takeUnowned(const kube::Resource& resource, const json::Value& live, json::Value& own) {
+  kube::Type type = kube::Type::of(resource.gvk());
+  if (!type) return false;
+  json::Value all = live;
+  for (std::string_view field : {"apiVersion", "kind", "metadata", "status"})
+    all.makeObject().erase(field);
+  if (all["spec"].isObject()) all.make("spec").makeObject().erase("replicas");
+  if (all["spec"]["template"].isObject())
+    all.make("spec").make("template").makeObject().erase("metadata");
+  Result<kube::FieldSet> owned =
+      own.isNull() ? kube::FieldSet() : kube::FieldSet::parse(own["fieldsV1"]);
+  if (!owned) return false;
+  kube::FieldSet more = *owned | kube::fieldsOf(type, all);
+  if (more == *owned) return false;
+  if (own.isNull())
+    own = json::Object{{"manager", kManager},
+                       {"operation", "Apply"},
+                       {"apiVersion", resource.apiVersion()},
+                       {"fieldsType", "FieldsV1"}};
+  own.make("fieldsV1") = more.fieldsV1();
+  return true;
+}
+
 }  // namespace
 
-std::optional<json::Value> takenOver(const json::Value& managed_fields,
+std::optional<json::Value> takenOver(const ResourceRef& resource, const json::Value& live,
                                      const std::vector<std::string>& predecessors,
                                      Write::Whose whose) {
   using Whose = Write::Whose;
@@ -467,8 +494,7 @@ std::optional<json::Value> takenOver(const json::Value& managed_fields,
     return manager == kManager ||
            std::find(predecessors.begin(), predecessors.end(), manager) != predecessors.end();
   };
-  const json::Array& entries = managed_fields.array();
-  if (std::none_of(entries.begin(), entries.end(), isOurs)) return std::nullopt;
+  const json::Array& entries = live["metadata"]["managedFields"].array();
   // All of ours in one entry of Apply: fields that the next apply leaves out are then dropped.
   // The names of fields are those of a version, so it is one for each of these.
   json::Array kept;
@@ -504,6 +530,11 @@ std::optional<json::Value> takenOver(const json::Value& managed_fields,
     } else {
       kept.push_back(entry);
     }
+  }
+  if (whose == Whose::Everybodys) {
+    json::Value& own = ours[resource->apiVersion()];
+    changes |= takeUnowned(resource, live, own);
+    if (own.isNull()) ours.erase(resource->apiVersion());
   }
   if (!changes) return std::nullopt;
   for (auto& [version, own] : ours) kept.insert(kept.begin(), std::move(own));

@@ -82,10 +82,10 @@ std::vector<Event> transitions(const json::Value& object, const json::Value& sta
 // wants it otherwise.
 bool isOtherwise(const Write& apply, const json::Value& answer);
 
-// managedFields as they must be so that an apply of ours owns what a POST of ours wrote, and what
-// the managers before us wrote; or what everybody wrote but the cluster's own controllers. Nothing
-// when they are so already.
-std::optional<json::Value> takenOver(const json::Value& managed_fields,
+// managedFields of an object as they must be so that an apply of ours owns what a POST of ours
+// wrote, and what the managers before us wrote; or all there is, whoever wrote it, but for metadata
+// and replicas. Nothing when they are so already.
+std::optional<json::Value> takenOver(const ResourceRef& resource, const json::Value& live,
                                      const std::vector<std::string>& predecessors,
                                      Write::Whose whose = Write::Whose::Ours);
 

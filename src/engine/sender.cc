@@ -93,7 +93,7 @@ class Sender::Sending : public std::enable_shared_from_this<Sending> {
   void takeOver(Answer there) {
     if (!there) return endOrGone(std::move(there));
     if (!mayWrite()) return;
-    auto fields = takenOver((*there)["metadata"]["managedFields"], sender_.predecessors_, whose_);
+    auto fields = takenOver(resource(), *there, sender_.predecessors_, whose_);
     if (!fields) return apply();
     json::Value patch =
         json::Object{{"metadata", json::Object{{"resourceVersion", kube::resourceVersion(*there)},
