@@ -230,6 +230,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   }
   std::size_t backlog() const { return outgoing_.size(); }
   std::size_t noted() const { return noted_; }
+  std::size_t countedBody() const { return counted_; }
   void answered(bool keep_alive) {
     if (closed_) return;
     busy_ = false;
@@ -255,6 +256,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   }
 
   bool noteBacklog();
+  void countBody();
 
   enum class Phase { Idle, Head, Body, Request };
   void enter(Phase phase) {
@@ -281,13 +283,15 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
 
   void nextRequest() {
     parser_ = std::make_unique<Http1Parser</*isRequest=*/true>>(options_.max_header_bytes);
-    body_.clear();
+    body_ = {};
+    countBody();
     too_large_ = head_seen_ = parsing_ = false;
     parser_->on_body = [this](std::string_view data) {
       if (body_.size() + data.size() > options_.max_body_bytes)
         too_large_ = true;
       else
         body_ += data;
+      countBody();
     };
     if (!pending_.empty()) {
       auto keep = shared_from_this();
@@ -449,7 +453,8 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   std::unique_ptr<Http1Parser<true>> parser_;
   std::string pending_, body_;
   SendBuffer outgoing_;
-  std::size_t noted_ = 0;  // of outgoing_, in what all have together
+  std::size_t noted_ = 0;    // of outgoing_, in what all have together
+  std::size_t counted_ = 0;  // of body_
   std::weak_ptr<Answer> current_;
   Pending timer_;
   Phase phase_ = Phase::Head;
@@ -527,8 +532,17 @@ class Server final : public HttpServer {
     return now < backlog_ / connections_.size();
   }
 
+  void countBodies(std::size_t before, std::size_t now) {
+    bodies_ += now - before;
+    if (bodies_ <= options_.max_bodies_together || std::exchange(cutting_bodies_, true)) return;
+    loop_.post([this, alive = std::weak_ptr(alive_)] {
+      if (!alive.expired()) cutOldestBodies();
+    });
+  }
+
   void closed(const std::shared_ptr<ServerConnection>& connection) {
     backlog_ -= connection->noted();
+    bodies_ -= connection->countedBody();
     connections_.erase(connection);
     mayHaveRoom();
     tellIfDrained();
@@ -547,6 +561,21 @@ class Server final : public HttpServer {
           [](const auto& a, const auto& b) { return a->backlog() < b->backlog(); });
       std::weak_ptr<bool> alive = alive_;
       slowest->close();
+      if (alive.expired()) return;
+    }
+  }
+
+  // Who sends what it has is done long before who only holds on to what it has sent.
+  void cutOldestBodies() {
+    cutting_bodies_ = false;
+    while (bodies_ > options_.max_bodies_together) {
+      std::shared_ptr<ServerConnection> oldest;
+      for (const auto& connection : connections_)
+        if (connection->countedBody() > 0 && (!oldest || connection->worth() < oldest->worth()))
+          oldest = connection;
+      if (!oldest) return;
+      std::weak_ptr<bool> alive = alive_;
+      oldest->close();
       if (alive.expired()) return;
     }
   }
@@ -600,6 +629,8 @@ class Server final : public HttpServer {
   bool full_ = false;        // somebody waits, and nobody may go
   std::size_t backlog_ = 0;  // of all
   bool cutting_ = false;     // the slowest, in a moment
+  std::size_t bodies_ = 0;   // of all, as far as they have come
+  bool cutting_bodies_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::uint16_t port_ = 0;
 };
@@ -616,6 +647,7 @@ void ServerConnection::dispatch() {
   request->target = std::move(parser_->target);
   request->headers = std::move(parser_->headers);
   request->body = std::exchange(body_, {});
+  countBody();
   request->peer = peer_;
   if (identity_) {
     request->client_name = identity_->common_name;
@@ -632,6 +664,11 @@ void ServerConnection::tellIfItMayGo() {
 bool ServerConnection::noteBacklog() {
   std::size_t before = std::exchange(noted_, outgoing_.size());
   return !server_ || server_->note(before, noted_);
+}
+
+void ServerConnection::countBody() {
+  std::size_t before = std::exchange(counted_, body_.size());
+  if (server_) server_->countBodies(before, counted_);
 }
 
 void ServerConnection::close() {

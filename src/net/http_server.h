@@ -71,6 +71,8 @@ struct HttpServerOptions {
   std::size_t max_backlog_bytes = 64 << 20;  // a client that takes nothing is cut off here
   // And where all of them together take too little, those that are furthest behind.
   std::size_t max_backlog_together = 512 << 20;
+  // Bodies that have begun and not ended, of all clients: beyond that the oldest are cut off.
+  std::size_t max_bodies_together = 128 << 20;
   Duration head_timeout = 10s;  // from connecting, or from the first byte, to a complete head
   Duration body_timeout = 60s;
   Duration idle_timeout = 120s;  // between requests

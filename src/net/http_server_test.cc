@@ -467,6 +467,34 @@ TEST(HttpServer, ClientsThatTakeTooLittleTogetherAreCutOffTheSlowestFirst) {
   EXPECT_GT(held[7]->backlog(), 0u) << "who is not behind stays";
 }
 
+TEST(HttpServer, BodiesThatDoNotEndAreBoundedTogetherTheOldestGoFirst) {
+  Served served(
+      [&](std::shared_ptr<ServerRequest> request) { request->respond(200, {}, "served"); },
+      {.max_bodies_together = 1 << 20});
+  std::vector<asio::ip::tcp::socket> sockets;
+  for (int i = 0; i < 8; ++i) {
+    auto& socket = sockets.emplace_back(contextOf(served.loop));
+    socket.connect({asio::ip::make_address("127.0.0.1"), served.server->port()});
+    asio::write(
+        socket,
+        asio::buffer(std::string("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n") +
+                     std::string(300'000, 'x')));
+    std::size_t so_far = std::min<std::size_t>(static_cast<std::size_t>(i) + 1, 3);
+    ASSERT_TRUE(
+        served.loop.runUntil([&] { return served.server->connections() >= so_far; }, kSoon));
+    served.loop.runUntil([] { return false; }, 20ms);
+  }
+  ASSERT_TRUE(served.loop.runUntil([&] { return served.server->connections() <= 3; }, kSoon));
+  // Who has something to say is heard.
+  auto client = served.client();
+  auto answer = await<HttpResponse>(served.loop, [&](auto done) {
+    return fetch(*client, {.method = "POST", .body = std::string(500'000, 'y')}, 100,
+                 std::move(done));
+  });
+  ASSERT_TRUE(answer.ok()) << answer.error().text();
+  EXPECT_EQ(answer->body, "served");
+}
+
 TEST(HttpServer, DrainFinishesWhatIsUnderWay) {
   std::shared_ptr<ServerRequest> held;
   Served served([&](std::shared_ptr<ServerRequest> request) { held = std::move(request); });
