@@ -34,7 +34,6 @@ bool Asked::flag(std::string_view name) const {
 }
 
 std::optional<Asked> parseRequest(std::string_view method, std::string_view target) {
-  if (target.size() > kMaxPath * 4) return std::nullopt;
   Asked asked;
   auto [path, query] = cut(target, "?");
   if (path.size() > kMaxPath || !path.starts_with('/')) return std::nullopt;

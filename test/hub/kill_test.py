@@ -40,7 +40,7 @@ class Client:
             if self.connection is None:
                 self.connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=self.context, timeout=30)
             self.connection.request(method, path, json.dumps(body) if body is not None else None,
-                                    {"content-type": "application/json"})
+                                    {"content-type": "application/merge-patch+json" if method == "PATCH" else "application/json"})
             answer = self.connection.getresponse()
             return answer.status, json.loads(answer.read())
         except (OSError, http.client.HTTPException, ValueError):
@@ -66,37 +66,60 @@ class KillTest(HubTest):
         hub = self.hub("--port", str(port))
         first = Client(hub, port).request("GET", PATH)[1]["metadata"]["resourceVersion"]
         stop = threading.Event()
-        said, heard, wrong = {}, [], []
+        said, unknown, wrong = {}, set(), []  # the version of each, 0 when it was deleted; what nobody knows of
+        heard, seen = [], {}  # what the watch told, and what it makes of it
 
         def write(number):
             client = Client(hub, port)
             highest = 0
-            for i in range(10 ** 9):
-                if stop.is_set():
-                    return
-                name = f"w{number}-{i}"
-                answer = client.request("POST", PATH, {"metadata": {"name": name}, "data": {"x": "y" * 500}})
+
+            def ask(name, method, path, body):
+                nonlocal highest
+                answer = client.request(method, path, body)
                 if answer is None:
+                    unknown.add(name)
                     stop.wait(0.05)
-                    continue
-                if answer[0] != 201:
-                    wrong.append(f"{name}: {answer}")
                     return
-                version = int(answer[1]["metadata"]["resourceVersion"])
-                if version <= highest:
+                if answer[0] not in (200, 201) and not (name in unknown and answer[0] in (404, 409)):
+                    wrong.append(f"{method} {name}: {answer}")
+                if answer[0] not in (200, 201) or name in unknown:
+                    return
+                version = 0 if method == "DELETE" else int(answer[1]["metadata"]["resourceVersion"])
+                if 0 < version <= highest:
                     wrong.append(f"{name}: version {version} after {highest}")
-                highest = version
+                highest = max(highest, version)
                 said[name] = version
 
+            for i in range(10 ** 9):
+                if stop.is_set() or wrong:
+                    return
+                name = f"w{number}-{i}"
+                ask(name, "POST", PATH, {"metadata": {"name": name}, "data": {"x": "y" * 500}})
+                if i % 3 > 0:
+                    ask(name, "PATCH", f"{PATH}/{name}", {"data": {"x": "z"}})
+                if i % 3 > 1:
+                    ask(name, "DELETE", f"{PATH}/{name}", None)
+
+        def follow(client, version, more=""):
+            """Hears what comes after a version, and gives the last one of it."""
+            for event in client.lines(f"{PATH}?watch=1&resourceVersion={version}{more}"):
+                if event["type"] == "ERROR":
+                    wrong.append(f"the watch: {event}")
+                    break
+                version, name = event["object"]["metadata"]["resourceVersion"], event["object"]["metadata"]["name"]
+                heard.append(int(version))
+                if event["type"] == "DELETED":
+                    seen.pop(name, None)
+                else:
+                    seen[name] = int(version)
+            return version
+
+        last = [first]
+
         def watch():
-            client, version = Client(hub, port), first
-            while not stop.is_set():
-                for event in client.lines(f"{PATH}?watch=1&resourceVersion={version}"):
-                    if event["type"] == "ERROR":
-                        wrong.append(f"the watch: {event}")
-                        return
-                    version = event["object"]["metadata"]["resourceVersion"]
-                    heard.append((int(version), event["object"]["metadata"]["name"]))
+            client = Client(hub, port)
+            while not stop.is_set() and not wrong:
+                last[0] = follow(client, last[0])
                 stop.wait(0.05)
 
         threads = [threading.Thread(target=write, args=(n,)) for n in range(WRITERS)] + [threading.Thread(target=watch)]
@@ -118,17 +141,17 @@ class KillTest(HubTest):
         client = Client(hub, port)
         listed = client.request("GET", PATH)[1]
         there = {o["metadata"]["name"]: int(o["metadata"]["resourceVersion"]) for o in listed["items"]}
+        follow(client, last[0], "&timeoutSeconds=2")
         self.assertEqual(wrong, [])
         self.assertGreater(len(said), KILLS, "hardly anything was written")
-        lost = {name for name, version in said.items() if there.get(name) != version}
+        lost = {name for name, version in said.items() if name not in unknown and there.get(name, 0) != version}
         self.assertEqual(lost, set(), "said yes, and lost")
         self.assertGreaterEqual(int(listed["metadata"]["resourceVersion"]), max(there.values()))
-        versions = [version for version, _ in heard]
-        self.assertEqual(versions, sorted(set(versions)), "in order, each once")
-        until = versions[-1] if versions else 0
-        missed = {name for name, version in there.items() if int(first) < version <= until} - {name for _, name in heard}
-        self.assertEqual(missed, set(), "the watch missed them")
-        print(f"{KILLS} kills, {len(said)} writes answered, {len(there)} there, {len(heard)} heard", flush=True)
+        self.assertEqual(heard, sorted(set(heard)), "in order, each once")
+        before = {name for name, version in there.items() if version <= int(first)}
+        self.assertEqual(seen, {name: version for name, version in there.items() if name not in before},
+                         "what the watch told is not what there is")
+        print(f"{KILLS} kills, {len(said)} written, {len(there)} there, {len(heard)} events heard", flush=True)
 
 
 if __name__ == "__main__":
