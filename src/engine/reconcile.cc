@@ -407,12 +407,6 @@ std::optional<Write> reconcileStatus(const Ref& ref, const json::Value& object, 
                .uid = std::string(kube::uid(object))};
 }
 
-bool isOtherwise(const Write& apply, const json::Value& answer) {
-  const kube::Resource& resource = apply.ref.resource;
-  return kube::covers(kube::Type::of(resource.gvk()), answer, apply.object) ||
-         added(resource, apply.object, answer);
-}
-
 std::vector<Event> transitions(const json::Value& object, const json::Value& status) {
   std::vector<Event> events;
   for (const json::Value& condition : status["conditions"].array()) {
@@ -454,6 +448,18 @@ json::Value leftToOthers(json::Value& entry) {
   return left;
 }
 
+// Whether others hold more of an object than what is left to them.
+bool isHeldByOthers(const json::Value& live) {
+  const json::Array& entries = live["metadata"]["managedFields"].array();
+  return std::any_of(entries.begin(), entries.end(), [](const json::Value& entry) {
+    if (entry["manager"].string() == kManager || !entry["subresource"].string().empty())
+      return false;
+    json::Value taken = entry;
+    leftToOthers(taken);
+    return !taken["fieldsV1"].object().empty();
+  });
+}
+
 // What nobody owns, as after a webhook or where managedFields were wiped, could not be dropped. So
 // the entry has all there is, but for what is left to others. Whether that makes a difference.
 bool takeUnowned(const kube::Resource& resource, const json::Value& live, json::Value& own) {
@@ -480,6 +486,14 @@ bool takeUnowned(const kube::Resource& resource, const json::Value& live, json::
 }
 
 }  // namespace
+
+bool isOtherwise(const Write& apply, const json::Value& answer) {
+  const kube::Resource& resource = apply.ref.resource;
+  if (kube::covers(kube::Type::of(resource.gvk()), answer, apply.object)) return true;
+  // Somebody may have added it at the same time: the next look takes it away.
+  bool could_have_gone = apply.take_over == Write::Whose::Everybodys && !isHeldByOthers(answer);
+  return could_have_gone && added(resource, apply.object, answer);
+}
 
 std::optional<json::Value> takenOver(const ResourceRef& resource, const json::Value& live,
                                      const std::vector<std::string>& predecessors,

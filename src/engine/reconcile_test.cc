@@ -202,7 +202,15 @@ TEST(Reconcile, WhatIsAddedToTheSpecOfAWorkloadIsTakenAway) {
   ASSERT_EQ(writes.size(), 1u);
   EXPECT_EQ(writes[0].why, "spec.template.spec.hostNetwork was added");
   EXPECT_EQ(writes[0].take_over, Write::Whose::Everybodys);
-  EXPECT_TRUE(isOtherwise(writes[0], there)) << "a server that insists";
+  json::Value answer = json::applyMergePatch(there, writes[0].object);
+  EXPECT_TRUE(isOtherwise(writes[0], answer)) << "a server that insists";
+  json::Value raced = answer;
+  raced.make("metadata").make("managedFields") = parsed(
+      R"([{"manager":"kubectl","operation":"Update","fieldsV1":{"f:spec":{"f:paused":{}}}}])");
+  EXPECT_FALSE(isOtherwise(writes[0], raced)) << "somebody was as fast";
+  Write plain = writes[0];
+  plain.take_over.reset();
+  EXPECT_FALSE(isOtherwise(plain, answer)) << "nobody has tried to take it away";
   c.accepted.insert(writes[0].ref);
   EXPECT_THAT(c.texts(), IsEmpty()) << "is not fought with";
 }

@@ -163,7 +163,7 @@ Simulation::Simulation(const System& system, std::uint64_t seed)
   auto way = [this] {
     return hub::directTransport(scheduler_, *hub_, "admin", {"system:masters"});
   };
-  admin_ = hub::directClient(scheduler_, way);
+  admin_ = hub::directClient(scheduler_, way, {.user_agent = "user", .field_manager = "user"});
   write("POST", kNamespaces, {"", ""},
         json::Object{{"metadata", json::Object{{"name", kNamespace}}}});
   for (const json::Value& crd : system_.crds) write("POST", kCrds, {"", ""}, crd);
