@@ -444,6 +444,10 @@ Outcome<Draft> Registry::withFieldsSettled(Outcome<Draft> draft) const {
   return draft;
 }
 
+bool Registry::isOutdated(const Draft& draft) const {
+  return objects_.find(draft.kind->storage, draft.key) != draft.before;
+}
+
 void Registry::amended(Draft& draft) const {
   draft.object = draft.kind->pruned(std::move(draft.object));
   dress(draft.object, *draft.kind);
