@@ -20,14 +20,15 @@ constexpr std::string_view kMaps = "/api/v1/namespaces/default/configmaps";
 // Allows everything, after 50 ms.
 class SlowWebhook final : public net::HttpClient {
  public:
-  SlowWebhook(Scheduler& scheduler, int& asked) : scheduler_(scheduler), asked_(asked) {}
+  SlowWebhook(Scheduler& scheduler, int& asked, const std::string& version)
+      : scheduler_(scheduler), asked_(asked), version_(version) {}
 
   Pending send(net::HttpRequest request, net::ResponseHandler handler) override {
     ++asked_;
     auto review = json::parse(request.body);
     std::string answer = format(
-        R"({{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{{"uid":"{}","allowed":true,"warnings":["slow"]}}}})",
-        (*review)["request"]["uid"].string());
+        R"({{"apiVersion":"{}","kind":"AdmissionReview","response":{{"uid":"{}","allowed":true,"warnings":["slow"]}}}})",
+        version_, (*review)["request"]["uid"].string());
     return scheduler_.after(50ms, [answer, handler = std::move(handler)] {
       handler.head({.status = 200});
       handler.data(answer);
@@ -38,6 +39,7 @@ class SlowWebhook final : public net::HttpClient {
  private:
   Scheduler& scheduler_;
   int& asked_;
+  const std::string& version_;
 };
 
 class SlowWrites : public testing::Test {
@@ -52,7 +54,7 @@ class SlowWrites : public testing::Test {
   SlowWrites() {
     HubOptions options;
     options.connect = [this](const auto&, const auto&) -> Result<std::unique_ptr<net::HttpClient>> {
-      return std::make_unique<SlowWebhook>(scheduler_, asked_);
+      return std::make_unique<SlowWebhook>(scheduler_, asked_, version_);
     };
     hub_ = std::make_unique<Hub>(scheduler_, random_, std::move(options));
     hub_->furnish();
@@ -119,6 +121,7 @@ webhooks:
   FakeScheduler scheduler_;
   Random random_{1};
   int asked_ = 0;
+  std::string version_ = "admission.k8s.io/v1";  // that the webhook answers in
   std::unique_ptr<Hub> hub_;
   std::unique_ptr<net::HttpClient> client_;
 };
@@ -203,6 +206,11 @@ TEST_F(SlowWrites, WhatWasDeletedMeanwhileIsNotFound) {
   EXPECT_EQ(200, removed->status);
   EXPECT_EQ(404, patch->status);
   EXPECT_EQ(404, update->status);
+}
+
+TEST_F(SlowWrites, AnAnswerOfAnotherVersionIsNone) {
+  version_ = "admission.k8s.io/v1beta1";
+  EXPECT_EQ(500, done("PUT", url(), "metadata: {name: colors}"));
 }
 
 TEST_F(SlowWrites, WhoNeverGetsThroughIsToldSo) {
