@@ -232,7 +232,8 @@ void Hub::write(const CallRef& call, Outcome<Draft> draft) {
           draft.object = std::move(asked.object);
           draft.old = std::move(asked.old);
           if (redone(call, draft)) return;
-          if (asked.changed) registry_.amended(draft);
+          if (asked.changed)
+            if (auto failure = registry_.amended(draft)) return refuse(call, *failure);
           if (auto failure = limits_.check(draft)) return refuse(call, *failure);
           finish(call, registry_.finish(std::move(draft)));
         });

@@ -61,6 +61,12 @@ std::string cannotBeHandled(const json::Value& object, const Kind& kind, std::st
                 kind.resource.kind, why);
 }
 
+// Why it cannot be read, without what it cannot be read as.
+std::string plainly(const std::string& why) {
+  auto at = why.find(" cannot be handled as a ");
+  return at == std::string::npos ? why : std::string(cut(why.substr(at), ": ").second);
+}
+
 // A patch that makes something of an object that cannot be read as it.
 Failure wrongPatch(const json::Value& result, std::string_view why) {
   Failure failure = invalid(
@@ -77,6 +83,26 @@ bool isHeld(const Kind& kind, const json::Value& object) {
   return !kube::finalizers(object).empty() ||
          (isNamespace(kind) && !object["spec"]["finalizers"].array().empty()) ||
          object["metadata"]["deletionGracePeriodSeconds"].integer() > 0;
+}
+
+// Defaults, and what is the server's own.
+void prepare(const Kind& kind, json::Value& object, const json::Value& old,
+             std::string_view subresource) {
+  json::Value left = object["spec"]["finalizers"];
+  kind.setDefaults(object);
+  if (old.isNull()) return kind.prepareForCreate(object);
+  if (subresource == "status") return kind.prepareForStatusUpdate(object, old);
+  kind.prepareForUpdate(object, old);
+  if (subresource == "finalize") set(object.make("spec"), "finalizers", left);
+}
+
+Failure otherNamespace() {
+  return badRequest(
+      "the namespace of the provided object does not match the namespace sent on the request");
+}
+
+Failure versionOfNew() {
+  return {500, "", "resourceVersion should not be set on objects to be created"};
 }
 
 Failure fixedUid(const Kind& kind, const json::Value& object) {
@@ -134,11 +160,7 @@ std::optional<Failure> Registry::checkFields(const Kind& kind, json::Value& obje
                                              bool patched) const {
   if (auto why = kind.undecodable(object)) {
     if (!patched) return badRequest(*why);
-    constexpr std::string_view kPrefixEnd = " cannot be handled as a ";
-    std::string_view plain = *why;
-    if (auto at = plain.find(kPrefixEnd); at != std::string_view::npos)
-      plain = cut(plain.substr(at), ": ").second;
-    return wrongPatch(object, plain);
+    return wrongPatch(object, plainly(*why));
   }
   std::vector<std::string> unknown = draft.writing.duplicates;
   for (const std::string& field : kind.unknownFields(object))
@@ -165,13 +187,10 @@ Outcome<Draft> Registry::create(KindRef kind, std::string_view ns, std::string_v
 Outcome<Draft> Registry::make(KindRef kind, std::string_view ns, std::string_view name,
                               json::Value object, Writing writing) {
   json::Value& metadata = object.make("metadata");
-  if (!metadata["resourceVersion"].string().empty())
-    return Failure{500, "", "resourceVersion should not be set on objects to be created"};
+  if (!metadata["resourceVersion"].string().empty()) return versionOfNew();
   if (kind->resource.namespaced) {
     std::string_view own = kube::ns(object);
-    if (!own.empty() && own != ns)
-      return badRequest(
-          "the namespace of the provided object does not match the namespace sent on the request");
+    if (!own.empty() && own != ns) return otherNamespace();
     metadata.make("namespace") = ns;
   } else {
     metadata.makeObject().erase("namespace");
@@ -202,8 +221,7 @@ Outcome<Draft> Registry::make(KindRef kind, std::string_view ns, std::string_vie
     json::Array& finalizers = system.make("finalizers").makeArray();
     finalizers.emplace_back(kDefinitionCleanUp);
   }
-  kind->setDefaults(object);
-  kind->prepareForCreate(object);
+  prepare(*kind, object, {}, "");
   draft.object = std::move(object);
   return draft;
 }
@@ -214,9 +232,7 @@ Outcome<Draft> Registry::update(KindRef kind, const kube::ObjectKey& key, json::
   if (!kube::name(object).empty() && kube::name(object) != key.name)
     return badRequest(format("the name of the object ({}) does not match the name on the URL ({})",
                              kube::name(object), key.name));
-  if (!kube::ns(object).empty() && kube::ns(object) != key.ns)
-    return badRequest(
-        "the namespace of the provided object does not match the namespace sent on the request");
+  if (!kube::ns(object).empty() && kube::ns(object) != key.ns) return otherNamespace();
   if (!before && kind->update_creates && writing.subresource.empty())
     return create(std::move(kind), key.ns, key.name, std::move(object), std::move(writing));
   if (!before) return notFound(kind->resource, key.name);
@@ -304,9 +320,7 @@ Outcome<Draft> Registry::patch(KindRef kind, const kube::ObjectKey& key, PatchTy
   Draft draft{.writing = writing};
   if (auto failure = checkFields(*kind, *result, draft, true)) return *std::move(failure);
   if (kube::uid(*result) != kube::uid(current)) return fixedUid(*kind, *result);
-  if (kube::ns(*result) != key.ns)
-    return badRequest(
-        "the namespace of the provided object does not match the namespace sent on the request");
+  if (kube::ns(*result) != key.ns) return otherNamespace();
   if (kube::name(*result) != key.name)
     return badRequest(format("the name of the object ({}) does not match the name on the URL ({})",
                              kube::name(*result), key.name));
@@ -335,14 +349,7 @@ Outcome<Draft> Registry::replace(KindRef kind, State before, json::Value old, js
     set(metadata, field, old_metadata[field]);
   if (isNamespace(*kind))
     metadata.make("labels").make("kubernetes.io/metadata.name") = before->key.name;
-  json::Value left = object["spec"]["finalizers"];
-  kind->setDefaults(object);
-  if (writing.subresource == "status") {
-    kind->prepareForStatusUpdate(object, old);
-  } else {
-    kind->prepareForUpdate(object, old);
-  }
-  if (writing.subresource == "finalize") set(object.make("spec"), "finalizers", left);
+  prepare(*kind, object, old, writing.subresource);
   return Draft{.kind = std::move(kind),
                .key = before->key,
                .object = std::move(object),
@@ -448,10 +455,34 @@ bool Registry::isOutdated(const Draft& draft) const {
   return objects_.find(draft.kind->storage, draft.key) != draft.before;
 }
 
-void Registry::amended(Draft& draft) const {
-  draft.object = draft.kind->pruned(std::move(draft.object));
-  dress(draft.object, *draft.kind);
-  draft.kind->setDefaults(draft.object);
+// It may have become anything: it is held to what a request is held to.
+std::optional<Failure> Registry::amended(Draft& draft) {
+  const Kind& kind = *draft.kind;
+  json::Value& object = draft.object;
+  const std::string &version = object["apiVersion"].string(), &name = object["kind"].string();
+  if ((!version.empty() && version != kind.resource.apiVersion()) ||
+      (!name.empty() && name != kind.resource.kind))
+    return Failure{500, "",
+                   format("converting ({}.{}) to ({}.{}): unknown conversion", version, name,
+                          kind.resource.apiVersion(), kind.resource.kind)};
+  if (auto why = kind.undecodable(object)) return internal(plainly(*why));
+  object = kind.pruned(std::move(object));
+  dress(object, kind);
+  json::Value& metadata = object.make("metadata");
+  if (kube::ns(object).empty() && kind.resource.namespaced)
+    metadata.make("namespace") = draft.key.ns;
+  if (kube::ns(object) != draft.key.ns) return otherNamespace();
+  if (draft.before) {
+    set(metadata, "generation", draft.old["metadata"]["generation"]);
+  } else {
+    if (!kube::resourceVersion(object).empty()) return versionOfNew();
+    if (kube::uid(object).empty()) metadata.make("uid") = newUid();
+    if (metadata["creationTimestamp"].isNull())
+      metadata.make("creationTimestamp") = formatTime(clock_.now());
+    draft.key.name = kube::name(object);
+  }
+  prepare(kind, object, draft.old, draft.writing.subresource);
+  return std::nullopt;
 }
 
 Outcome<Written> Registry::finish(Draft draft) {

@@ -74,7 +74,7 @@ class Registry {
   // Whether something else is there than what it would replace.
   bool isOutdated(const Draft& draft) const;
   // After admission has changed its object.
-  void amended(Draft& draft) const;
+  std::optional<Failure> amended(Draft& draft);
   // It is validated and written.
   Outcome<Written> finish(Draft draft);
 
