@@ -1,16 +1,19 @@
 #include "hub/registry.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/format.h"
 #include "base/strings.h"
 #include "hub/render.h"
+#include "json/parse.h"
 #include "json/patch.h"
 #include "json/write.h"
 #include "kube/names.h"
 #include "kube/selector.h"
 #include "kube/strategic_merge.h"
+#include "kube/typed.h"
 
 namespace cadre::hub {
 namespace {
@@ -22,6 +25,7 @@ const kube::Resource kScale{
 constexpr std::string_view kOrphan = "orphan", kForeground = "foregroundDeletion";
 constexpr std::string_view kNameLetters = "bcdfghjklmnpqrstvwxz2456789";
 constexpr std::size_t kMaxGeneratedPrefix = 58;
+constexpr std::string_view kLastApplied = "kubectl.kubernetes.io/last-applied-configuration";
 constexpr std::string_view kDefinitions = "apiextensions.k8s.io/customresourcedefinitions";
 
 bool isNamespace(const Kind& kind) { return kind.storage == "namespaces"; }
@@ -83,6 +87,32 @@ bool isHeld(const Kind& kind, const json::Value& object) {
   return !kube::finalizers(object).empty() ||
          (isNamespace(kind) && !object["spec"]["finalizers"].array().empty()) ||
          object["metadata"]["deletionGracePeriodSeconds"].integer() > 0;
+}
+
+// kubectl may go from client-side to server-side apply and back: what it applied at the client,
+// which is in an annotation, is its own; and the annotation follows what it applies at the server.
+std::string_view lastApplied(const json::Value& object) {
+  return kube::annotation(object, kLastApplied);
+}
+
+bool mayTakeOver(const Kind& kind, const json::Value& live, const Error& error) {
+  auto config = json::parse(lastApplied(live));
+  if (error.code != Code::Conflict || !config ||
+      !kube::conforms(kind.shape(), *config, kube::Duplicates::Allow))
+    return false;
+  std::set<std::string> own;
+  kube::fieldsOf(kind.shape(), *config).each([&](const kube::FieldPath& path) {
+    own.insert(kube::pathText(path));
+  });
+  return std::ranges::all_of(error.details,
+                             [&](const Detail& one) { return own.contains(one.field); });
+}
+
+void setLastApplied(json::Value& object, json::Value config) {
+  if (lastApplied(object).empty()) return;
+  if (!config["metadata"]["annotations"].isNull())
+    config.make("metadata").make("annotations").makeObject().erase(kLastApplied);
+  object.make("metadata").make("annotations").make(kLastApplied) = json::write(config) + "\n";
 }
 
 // Defaults, and what is the server's own.
@@ -402,8 +432,14 @@ Outcome<Draft> Registry::apply(KindRef kind, const kube::ObjectKey& key, json::V
                       "version and try again");
     if (!uid.empty() && uid != kube::uid(live)) return fixedUid(*kind, config);
   }
-  auto merged = kube::apply(kind->shape(), live, std::move(config), writerOf(*kind, writing),
+  bool takes_over = writing.manager == "kubectl" && !lastApplied(live).empty();
+  json::Value applied = takes_over ? config : json::Value();
+  kube::Writer writer = writerOf(*kind, writing);
+  auto merged = kube::apply(kind->shape(), live, std::move(config), writer,
                             writing.force ? kube::Force::Yes : kube::Force::No);
+  if (takes_over && !merged && mayTakeOver(*kind, live, merged.error()))
+    merged = kube::apply(kind->shape(), live, applied, writer, kube::Force::Yes);
+  if (takes_over && merged) setLastApplied(*merged, std::move(applied));
   if (!merged) {
     const Error& error = merged.error();
     if (error.code == Code::InvalidArgument) return badRequest(error.message);
