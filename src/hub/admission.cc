@@ -16,6 +16,7 @@ namespace {
 constexpr std::string_view kMutating = "admissionregistration.k8s.io/mutatingwebhookconfigurations";
 constexpr std::string_view kValidating =
     "admissionregistration.k8s.io/validatingwebhookconfigurations";
+constexpr std::string_view kReviewVersion = "admission.k8s.io/v1";
 constexpr std::size_t kMaxAnswer = 8u << 20;
 constexpr std::size_t kMaxWays = 200;
 
@@ -191,7 +192,7 @@ class Admission::Round : public std::enable_shared_from_this<Round> {
       request.set("subResource", asking_.subresource);
       request.set("requestSubResource", asking_.subresource);
     }
-    return json::Object{{"apiVersion", "admission.k8s.io/v1"},
+    return json::Object{{"apiVersion", kReviewVersion},
                         {"kind", "AdmissionReview"},
                         {"request", std::move(request)}};
   }
@@ -245,8 +246,14 @@ class Admission::Round : public std::enable_shared_from_this<Round> {
     if (response.status != 200) return wrong(format("it answered {}", response.status));
     auto review = json::parse(response.body);
     if (!review) return wrong("its answer is no JSON: " + review.error().text());
+    if ((*review)["apiVersion"].string() != kReviewVersion)
+      return wrong(format("failed to call webhook: its answer is of {}, not of {}",
+                          (*review)["apiVersion"].string(), kReviewVersion));
     const json::Value& said = (*review)["response"];
     if (said["uid"].string() != uid) return wrong("its answer is to another request");
+    if (!mutating && !said["patch"].isNull())
+      return wrong(
+          "received invalid webhook response: validating webhook may not return response.patch");
     for (const json::Value& warning : said["warnings"].array())
       warnings_.push_back(warning.string());
     if (!said["allowed"].boolean()) {
@@ -265,7 +272,10 @@ class Admission::Round : public std::enable_shared_from_this<Round> {
       if (!text || !patch || said["patchType"].string() != "JSONPatch")
         return wrong("its patch is no JSONPatch");
       auto patched = json::applyJsonPatch(asking_.object, *patch);
-      if (!patched) return wrong("its patch does not fit: " + patched.error().text());
+      // It was reached and it answered: its failurePolicy does not cover what it says.
+      if (!patched || !patched->isObject())
+        return end(internal(format("the patch of webhook \"{}\" does not fit: {}", hook.name,
+                                   patched ? "it leaves no object" : patched.error().text())));
       asking_.changed |= *patched != asking_.object;
       asking_.object = *std::move(patched);
     }

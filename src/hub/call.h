@@ -18,6 +18,7 @@ struct Hub::Call {
   Asked asked;
   Form form;
   KindRef kind;
+  Instant since = {};
   std::vector<std::string> warnings = {};
   User user = {};
   Pending waiting = {};  // for somebody's answer, or for a time

@@ -102,7 +102,8 @@ Failure tooLarge(std::size_t limit) {
 Failure expired(std::string message) { return {410, "Expired", std::move(message)}; }
 
 Failure internal(std::string message) {
-  return {500, "InternalError", "Internal error occurred: " + message};
+  json::Object details{{"causes", json::Array{json::Object{{"message", message}}}}};
+  return {500, "InternalError", "Internal error occurred: " + message, std::move(details)};
 }
 
 Failure failureOf(const Error& error) {

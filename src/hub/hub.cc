@@ -96,6 +96,7 @@ void Hub::furnish() {
 void Hub::handle(std::shared_ptr<net::ServerRequest> request) {
   auto call = std::make_shared<Call>();
   call->request = std::move(request);
+  call->since = scheduler_.clock().instant();
   auto asked = parseRequest(call->request->method, call->request->target);
   if (!asked) return refuse(call, noSuchResource());
   call->asked = *std::move(asked);

@@ -99,6 +99,8 @@ class Hub {
   void write(const CallRef& call, Outcome<Draft> draft);
   void admit(const CallRef& call, Asking asking,
              Function<void(const CallRef& call, Asking asked)> then);
+  // Whether a write was begun again, since its object has changed meanwhile.
+  bool redone(const CallRef& call, const Draft& draft);
   void wait(const CallRef& call);
   // A call that goes on, unless its client has left.
   CallRef resumed(const std::weak_ptr<Call>& weak);

@@ -13,6 +13,8 @@ namespace cadre::hub {
 namespace {
 
 constexpr std::size_t kMaxManager = 128;
+// A write that others are always ahead of is given up, after as long as kube-apiserver takes.
+constexpr Duration kRedone = 34s;
 constexpr std::string_view kNeeded[] = {"default", "kube-system", "kube-public"};
 
 void checkDryRun(std::string_view value, std::vector<kube::FieldError>& errors) {
@@ -229,10 +231,24 @@ void Hub::write(const CallRef& call, Outcome<Draft> draft) {
         [this, draft = *std::move(draft)](const CallRef& call, Asking asked) mutable {
           draft.object = std::move(asked.object);
           draft.old = std::move(asked.old);
-          if (asked.changed) registry_.amended(draft);
+          if (redone(call, draft)) return;
+          if (asked.changed)
+            if (auto failure = registry_.amended(draft)) return refuse(call, *failure);
           if (auto failure = limits_.check(draft)) return refuse(call, *failure);
           finish(call, registry_.finish(std::move(draft)));
         });
+}
+
+// Others may write while webhooks think. What was asked for is then done to what they left, with a
+// resourceVersion in the request as a reason to refuse it. A create has nothing to begin again
+// with.
+bool Hub::redone(const CallRef& call, const Draft& draft) {
+  if (call->asked.verb == Verb::Create || !registry_.isOutdated(draft)) return false;
+  if (scheduler_.clock().instant() - call->since >= kRedone) return false;
+  call->warnings.clear();
+  if (!call->kind->deprecation.empty()) call->warnings.push_back(call->kind->deprecation);
+  call->asked.verb == Verb::Update ? update(call) : patch(call);
+  return true;
 }
 
 // Goes on at once when nobody wants to be asked.

@@ -1,16 +1,19 @@
 #include "hub/registry.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/format.h"
 #include "base/strings.h"
 #include "hub/render.h"
+#include "json/parse.h"
 #include "json/patch.h"
 #include "json/write.h"
 #include "kube/names.h"
 #include "kube/selector.h"
 #include "kube/strategic_merge.h"
+#include "kube/typed.h"
 
 namespace cadre::hub {
 namespace {
@@ -22,6 +25,7 @@ const kube::Resource kScale{
 constexpr std::string_view kOrphan = "orphan", kForeground = "foregroundDeletion";
 constexpr std::string_view kNameLetters = "bcdfghjklmnpqrstvwxz2456789";
 constexpr std::size_t kMaxGeneratedPrefix = 58;
+constexpr std::string_view kLastApplied = "kubectl.kubernetes.io/last-applied-configuration";
 constexpr std::string_view kDefinitions = "apiextensions.k8s.io/customresourcedefinitions";
 
 bool isNamespace(const Kind& kind) { return kind.storage == "namespaces"; }
@@ -61,6 +65,12 @@ std::string cannotBeHandled(const json::Value& object, const Kind& kind, std::st
                 kind.resource.kind, why);
 }
 
+// Why it cannot be read, without what it cannot be read as.
+std::string plainly(const std::string& why) {
+  auto at = why.find(" cannot be handled as a ");
+  return at == std::string::npos ? why : std::string(cut(why.substr(at), ": ").second);
+}
+
 // A patch that makes something of an object that cannot be read as it.
 Failure wrongPatch(const json::Value& result, std::string_view why) {
   Failure failure = invalid(
@@ -77,6 +87,52 @@ bool isHeld(const Kind& kind, const json::Value& object) {
   return !kube::finalizers(object).empty() ||
          (isNamespace(kind) && !object["spec"]["finalizers"].array().empty()) ||
          object["metadata"]["deletionGracePeriodSeconds"].integer() > 0;
+}
+
+// kubectl may go from client-side to server-side apply and back: what it applied at the client,
+// which is in an annotation, is its own; and the annotation follows what it applies at the server.
+std::string_view lastApplied(const json::Value& object) {
+  return kube::annotation(object, kLastApplied);
+}
+
+bool mayTakeOver(const Kind& kind, const json::Value& live, const Error& error) {
+  auto config = json::parse(lastApplied(live));
+  if (error.code != Code::Conflict || !config ||
+      !kube::conforms(kind.shape(), *config, kube::Duplicates::Allow))
+    return false;
+  std::set<std::string> own;
+  kube::fieldsOf(kind.shape(), *config).each([&](const kube::FieldPath& path) {
+    own.insert(kube::pathText(path));
+  });
+  return std::ranges::all_of(error.details,
+                             [&](const Detail& one) { return own.contains(one.field); });
+}
+
+void setLastApplied(json::Value& object, json::Value config) {
+  if (lastApplied(object).empty()) return;
+  if (!config["metadata"]["annotations"].isNull())
+    config.make("metadata").make("annotations").makeObject().erase(kLastApplied);
+  object.make("metadata").make("annotations").make(kLastApplied) = json::write(config) + "\n";
+}
+
+// Defaults, and what is the server's own.
+void prepare(const Kind& kind, json::Value& object, const json::Value& old,
+             std::string_view subresource) {
+  json::Value left = object["spec"]["finalizers"];
+  kind.setDefaults(object);
+  if (old.isNull()) return kind.prepareForCreate(object);
+  if (subresource == "status") return kind.prepareForStatusUpdate(object, old);
+  kind.prepareForUpdate(object, old);
+  if (subresource == "finalize") set(object.make("spec"), "finalizers", left);
+}
+
+Failure otherNamespace() {
+  return badRequest(
+      "the namespace of the provided object does not match the namespace sent on the request");
+}
+
+Failure versionOfNew() {
+  return {500, "", "resourceVersion should not be set on objects to be created"};
 }
 
 Failure fixedUid(const Kind& kind, const json::Value& object) {
@@ -134,11 +190,7 @@ std::optional<Failure> Registry::checkFields(const Kind& kind, json::Value& obje
                                              bool patched) const {
   if (auto why = kind.undecodable(object)) {
     if (!patched) return badRequest(*why);
-    constexpr std::string_view kPrefixEnd = " cannot be handled as a ";
-    std::string_view plain = *why;
-    if (auto at = plain.find(kPrefixEnd); at != std::string_view::npos)
-      plain = cut(plain.substr(at), ": ").second;
-    return wrongPatch(object, plain);
+    return wrongPatch(object, plainly(*why));
   }
   std::vector<std::string> unknown = draft.writing.duplicates;
   for (const std::string& field : kind.unknownFields(object))
@@ -165,13 +217,10 @@ Outcome<Draft> Registry::create(KindRef kind, std::string_view ns, std::string_v
 Outcome<Draft> Registry::make(KindRef kind, std::string_view ns, std::string_view name,
                               json::Value object, Writing writing) {
   json::Value& metadata = object.make("metadata");
-  if (!metadata["resourceVersion"].string().empty())
-    return Failure{500, "", "resourceVersion should not be set on objects to be created"};
+  if (!metadata["resourceVersion"].string().empty()) return versionOfNew();
   if (kind->resource.namespaced) {
     std::string_view own = kube::ns(object);
-    if (!own.empty() && own != ns)
-      return badRequest(
-          "the namespace of the provided object does not match the namespace sent on the request");
+    if (!own.empty() && own != ns) return otherNamespace();
     metadata.make("namespace") = ns;
   } else {
     metadata.makeObject().erase("namespace");
@@ -202,8 +251,7 @@ Outcome<Draft> Registry::make(KindRef kind, std::string_view ns, std::string_vie
     json::Array& finalizers = system.make("finalizers").makeArray();
     finalizers.emplace_back(kDefinitionCleanUp);
   }
-  kind->setDefaults(object);
-  kind->prepareForCreate(object);
+  prepare(*kind, object, {}, "");
   draft.object = std::move(object);
   return draft;
 }
@@ -214,9 +262,7 @@ Outcome<Draft> Registry::update(KindRef kind, const kube::ObjectKey& key, json::
   if (!kube::name(object).empty() && kube::name(object) != key.name)
     return badRequest(format("the name of the object ({}) does not match the name on the URL ({})",
                              kube::name(object), key.name));
-  if (!kube::ns(object).empty() && kube::ns(object) != key.ns)
-    return badRequest(
-        "the namespace of the provided object does not match the namespace sent on the request");
+  if (!kube::ns(object).empty() && kube::ns(object) != key.ns) return otherNamespace();
   if (!before && kind->update_creates && writing.subresource.empty())
     return create(std::move(kind), key.ns, key.name, std::move(object), std::move(writing));
   if (!before) return notFound(kind->resource, key.name);
@@ -304,9 +350,7 @@ Outcome<Draft> Registry::patch(KindRef kind, const kube::ObjectKey& key, PatchTy
   Draft draft{.writing = writing};
   if (auto failure = checkFields(*kind, *result, draft, true)) return *std::move(failure);
   if (kube::uid(*result) != kube::uid(current)) return fixedUid(*kind, *result);
-  if (kube::ns(*result) != key.ns)
-    return badRequest(
-        "the namespace of the provided object does not match the namespace sent on the request");
+  if (kube::ns(*result) != key.ns) return otherNamespace();
   if (kube::name(*result) != key.name)
     return badRequest(format("the name of the object ({}) does not match the name on the URL ({})",
                              kube::name(*result), key.name));
@@ -335,14 +379,7 @@ Outcome<Draft> Registry::replace(KindRef kind, State before, json::Value old, js
     set(metadata, field, old_metadata[field]);
   if (isNamespace(*kind))
     metadata.make("labels").make("kubernetes.io/metadata.name") = before->key.name;
-  json::Value left = object["spec"]["finalizers"];
-  kind->setDefaults(object);
-  if (writing.subresource == "status") {
-    kind->prepareForStatusUpdate(object, old);
-  } else {
-    kind->prepareForUpdate(object, old);
-  }
-  if (writing.subresource == "finalize") set(object.make("spec"), "finalizers", left);
+  prepare(*kind, object, old, writing.subresource);
   return Draft{.kind = std::move(kind),
                .key = before->key,
                .object = std::move(object),
@@ -395,8 +432,14 @@ Outcome<Draft> Registry::apply(KindRef kind, const kube::ObjectKey& key, json::V
                       "version and try again");
     if (!uid.empty() && uid != kube::uid(live)) return fixedUid(*kind, config);
   }
-  auto merged = kube::apply(kind->shape(), live, std::move(config), writerOf(*kind, writing),
+  bool takes_over = writing.manager == "kubectl" && !lastApplied(live).empty();
+  json::Value applied = takes_over ? config : json::Value();
+  kube::Writer writer = writerOf(*kind, writing);
+  auto merged = kube::apply(kind->shape(), live, std::move(config), writer,
                             writing.force ? kube::Force::Yes : kube::Force::No);
+  if (takes_over && !merged && mayTakeOver(*kind, live, merged.error()))
+    merged = kube::apply(kind->shape(), live, applied, writer, kube::Force::Yes);
+  if (takes_over && merged) setLastApplied(*merged, std::move(applied));
   if (!merged) {
     const Error& error = merged.error();
     if (error.code == Code::InvalidArgument) return badRequest(error.message);
@@ -444,10 +487,38 @@ Outcome<Draft> Registry::withFieldsSettled(Outcome<Draft> draft) const {
   return draft;
 }
 
-void Registry::amended(Draft& draft) const {
-  draft.object = draft.kind->pruned(std::move(draft.object));
-  dress(draft.object, *draft.kind);
-  draft.kind->setDefaults(draft.object);
+bool Registry::isOutdated(const Draft& draft) const {
+  return objects_.find(draft.kind->storage, draft.key) != draft.before;
+}
+
+// It may have become anything: it is held to what a request is held to.
+std::optional<Failure> Registry::amended(Draft& draft) {
+  const Kind& kind = *draft.kind;
+  json::Value& object = draft.object;
+  const std::string &version = object["apiVersion"].string(), &name = object["kind"].string();
+  if ((!version.empty() && version != kind.resource.apiVersion()) ||
+      (!name.empty() && name != kind.resource.kind))
+    return Failure{500, "",
+                   format("converting ({}.{}) to ({}.{}): unknown conversion", version, name,
+                          kind.resource.apiVersion(), kind.resource.kind)};
+  if (auto why = kind.undecodable(object)) return internal(plainly(*why));
+  object = kind.pruned(std::move(object));
+  dress(object, kind);
+  json::Value& metadata = object.make("metadata");
+  if (kube::ns(object).empty() && kind.resource.namespaced)
+    metadata.make("namespace") = draft.key.ns;
+  if (kube::ns(object) != draft.key.ns) return otherNamespace();
+  if (draft.before) {
+    set(metadata, "generation", draft.old["metadata"]["generation"]);
+  } else {
+    if (!kube::resourceVersion(object).empty()) return versionOfNew();
+    if (kube::uid(object).empty()) metadata.make("uid") = newUid();
+    if (metadata["creationTimestamp"].isNull())
+      metadata.make("creationTimestamp") = formatTime(clock_.now());
+    draft.key.name = kube::name(object);
+  }
+  prepare(kind, object, draft.old, draft.writing.subresource);
+  return std::nullopt;
 }
 
 Outcome<Written> Registry::finish(Draft draft) {

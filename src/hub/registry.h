@@ -71,8 +71,10 @@ class Registry {
   // Server-side apply, which may also create.
   Outcome<Draft> apply(KindRef kind, const kube::ObjectKey& key, json::Value config,
                        Writing writing);
+  // Whether something else is there than what it would replace.
+  bool isOutdated(const Draft& draft) const;
   // After admission has changed its object.
-  void amended(Draft& draft) const;
+  std::optional<Failure> amended(Draft& draft);
   // It is validated and written.
   Outcome<Written> finish(Draft draft);
 

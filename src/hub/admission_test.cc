@@ -1,0 +1,229 @@
+// Writes that wait for a webhook, while others write the same object. Under a virtual clock.
+#include "hub/admission.h"
+
+#include <algorithm>
+
+#include "base/format.h"
+#include "hub/hub.h"
+#include "hub/transport.h"
+#include "json/parse.h"
+#include "json/write.h"
+#include "json/yaml.h"
+
+namespace cadre::hub {
+namespace {
+
+using testing::Each;
+
+constexpr std::string_view kMaps = "/api/v1/namespaces/default/configmaps";
+
+// Allows everything, after 50 ms.
+class SlowWebhook final : public net::HttpClient {
+ public:
+  SlowWebhook(Scheduler& scheduler, int& asked, const std::string& version)
+      : scheduler_(scheduler), asked_(asked), version_(version) {}
+
+  Pending send(net::HttpRequest request, net::ResponseHandler handler) override {
+    ++asked_;
+    auto review = json::parse(request.body);
+    std::string answer = format(
+        R"({{"apiVersion":"{}","kind":"AdmissionReview","response":{{"uid":"{}","allowed":true,"warnings":["slow"]}}}})",
+        version_, (*review)["request"]["uid"].string());
+    return scheduler_.after(50ms, [answer, handler = std::move(handler)] {
+      handler.head({.status = 200});
+      handler.data(answer);
+      handler.end({});
+    });
+  }
+
+ private:
+  Scheduler& scheduler_;
+  int& asked_;
+  const std::string& version_;
+};
+
+class SlowWrites : public testing::Test {
+ protected:
+  struct Sent {
+    int status = 0;  // 0: not answered yet
+    net::Headers headers = {};
+    json::Value body = {};
+    Pending pending = {};
+  };
+
+  SlowWrites() {
+    HubOptions options;
+    options.connect = [this](const auto&, const auto&) -> Result<std::unique_ptr<net::HttpClient>> {
+      return std::make_unique<SlowWebhook>(scheduler_, asked_, version_);
+    };
+    hub_ = std::make_unique<Hub>(scheduler_, random_, std::move(options));
+    hub_->furnish();
+    scheduler_.runReady();
+    client_ = directTransport(scheduler_, *hub_, "admin", {"system:masters"});
+    EXPECT_EQ(201, done("POST", kMaps, "metadata: {name: colors}"));
+    EXPECT_EQ(201,
+              done("POST", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+                   R"(
+metadata: {name: slow}
+webhooks:
+- name: slow.cases.cadre.dev
+  clientConfig: {url: "https://127.0.0.1:1/slow"}
+  rules: [{operations: [CREATE, UPDATE], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}]
+  sideEffects: None
+  admissionReviewVersions: [v1]
+)"));
+  }
+
+  std::shared_ptr<Sent> send(std::string method, std::string_view target, std::string_view yaml,
+                             std::string type = "application/json") {
+    net::HttpRequest request{.method = std::move(method), .target = std::string(target)};
+    if (!yaml.empty()) {
+      request.headers.set("content-type", std::move(type));
+      request.body = json::write(json::parseYaml(yaml, "test")->at(0).value);
+    }
+    auto sent = std::make_shared<Sent>();
+    sent->pending = net::fetch(*client_, std::move(request), 1u << 20,
+                               [sent = sent.get()](Result<net::HttpResponse> answer) {
+                                 ASSERT_TRUE(answer.ok()) << answer.error().text();
+                                 sent->status = answer->status;
+                                 sent->headers = answer->headers;
+                                 sent->body = *json::parse(answer->body);
+                               });
+    return sent;
+  }
+  int done(std::string method, std::string_view target, std::string_view yaml) {
+    auto sent = send(std::move(method), target, yaml);
+    scheduler_.advance(1s);
+    return sent->status;
+  }
+  json::Value colors() {
+    State state = hub_->objects().find("configmaps", {"default", "colors"});
+    return state ? state->value() : json::Value();
+  }
+  std::string url() const { return format("{}/colors", kMaps); }
+
+  // Three clients that write ten times each, as fast as they are answered.
+  std::vector<int> race(const Function<std::shared_ptr<Sent>(int client, int round)>& write) {
+    std::vector<std::shared_ptr<Sent>> open(3);
+    std::vector<int> begun(3), answers;
+    while (answers.size() < 30) {
+      for (int client = 0; client < 3; ++client) {
+        if (open[client] && open[client]->status == 0) continue;
+        if (open[client]) answers.push_back(open[client]->status);
+        open[client] = begun[client] < 10 ? write(client, begun[client]) : nullptr;
+        ++begun[client];
+      }
+      scheduler_.advance(10ms);
+    }
+    return answers;
+  }
+
+  FakeScheduler scheduler_;
+  Random random_{1};
+  int asked_ = 0;
+  std::string version_ = "admission.k8s.io/v1";  // that the webhook answers in
+  std::unique_ptr<Hub> hub_;
+  std::unique_ptr<net::HttpClient> client_;
+};
+
+TEST_F(SlowWrites, PatchesAreDoneAgainOnWhatOthersLeft) {
+  EXPECT_THAT(race([&](int client, int round) {
+                return send("PATCH", url(), format("data: {{k{}-{}: x}}", client, round),
+                            "application/merge-patch+json");
+              }),
+              Each(200));
+  EXPECT_EQ(30u, colors()["data"].object().size());
+  EXPECT_GT(asked_, 30);
+}
+
+TEST_F(SlowWrites, JsonPatchesAreDoneAgain) {
+  EXPECT_THAT(race([&](int client, int round) {
+                return send(
+                    "PATCH", url(),
+                    format("[{{op: add, path: /data, value: {{k{}: '{}'}}}}]", client, round),
+                    "application/json-patch+json");
+              }),
+              Each(200));
+}
+
+TEST_F(SlowWrites, AppliesAreDoneAgain) {
+  EXPECT_THAT(race([&](int client, int round) {
+                return send("PATCH", format("{}?fieldManager=m{}", url(), client),
+                            format("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: colors}}, "
+                                   "data: {{k{}: '{}'}}}}",
+                                   client, round),
+                            "application/apply-patch+yaml");
+              }),
+              Each(200));
+  EXPECT_EQ(3u, colors()["data"].object().size());
+}
+
+TEST_F(SlowWrites, UpdatesThatNameNoVersionAreDoneAgain) {
+  EXPECT_THAT(race([&](int client, int round) {
+                return send(
+                    "PUT", url(),
+                    format("{{metadata: {{name: colors}}, data: {{k{}: '{}'}}}}", client, round));
+              }),
+              Each(200));
+}
+
+TEST_F(SlowWrites, WhatIsMadeTwiceByApplyIsMadeOnce) {
+  constexpr std::string_view body =
+      "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: new}}, data: {{{}: x}}}}";
+  auto first = send("PATCH", format("{}/new?fieldManager=a", kMaps), format(body, "a"),
+                    "application/apply-patch+yaml");
+  auto second = send("PATCH", format("{}/new?fieldManager=b", kMaps), format(body, "b"),
+                     "application/apply-patch+yaml");
+  scheduler_.advance(1s);
+  EXPECT_EQ(201, first->status);
+  EXPECT_EQ(200, second->status);
+  EXPECT_EQ(2u, second->body["data"].object().size());
+  // What was said about the first try is not said twice.
+  EXPECT_EQ(1, std::ranges::count_if(second->headers,
+                                     [](const auto& one) { return one.first == "warning"; }));
+}
+
+TEST_F(SlowWrites, AVersionInTheRequestIsAConflict) {
+  std::string version(kube::resourceVersion(colors()));
+  std::string body =
+      format("{{metadata: {{name: colors, resourceVersion: '{}'}}, data: {{a: x}}}}", version);
+  auto first = send("PATCH", url(), "data: {b: x}", "application/merge-patch+json");
+  auto update = send("PUT", url(), body);
+  auto patch = send("PATCH", url(), body, "application/merge-patch+json");
+  scheduler_.advance(1s);
+  EXPECT_EQ(200, first->status);
+  EXPECT_EQ(409, update->status);
+  EXPECT_EQ(409, patch->status);
+  EXPECT_EQ(2, asked_ - 1);  // what cannot fit is not asked about again
+}
+
+TEST_F(SlowWrites, WhatWasDeletedMeanwhileIsNotFound) {
+  auto patch = send("PATCH", url(), "data: {b: x}", "application/merge-patch+json");
+  auto update = send("PUT", url(), "{metadata: {name: colors}, data: {a: x}}");
+  scheduler_.advance(10ms);
+  auto removed = send("DELETE", url(), "");
+  scheduler_.advance(1s);
+  EXPECT_EQ(200, removed->status);
+  EXPECT_EQ(404, patch->status);
+  EXPECT_EQ(404, update->status);
+}
+
+TEST_F(SlowWrites, AnAnswerOfAnotherVersionIsNone) {
+  version_ = "admission.k8s.io/v1beta1";
+  EXPECT_EQ(500, done("PUT", url(), "metadata: {name: colors}"));
+}
+
+TEST_F(SlowWrites, WhoNeverGetsThroughIsToldSo) {
+  auto patch = send("PATCH", url(), "data: {b: x}", "application/merge-patch+json");
+  scheduler_.advance(10ms);
+  for (int i = 0; i < 2000 && patch->status == 0; ++i) {
+    json::Value other = colors();
+    other.make("data").make("other") = std::to_string(i);
+    hub_->objects().put("configmaps", other);
+    scheduler_.advance(20ms);
+  }
+  EXPECT_EQ(409, patch->status);
+}
+
+}  // namespace
+}  // namespace cadre::hub
