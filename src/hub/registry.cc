@@ -100,10 +100,12 @@ bool mayTakeOver(const Kind& kind, const json::Value& live, const Error& error) 
   if (error.code != Code::Conflict || !config ||
       !kube::conforms(kind.shape(), *config, kube::Duplicates::Allow))
     return false;
+  // What somebody has changed since is no longer its own.
+  kube::Comparison since = kube::compare(kind.shape(), *config, live);
+  kube::FieldSet fields =
+      kube::fieldsOf(kind.shape(), *config) - since.modified - since.added - since.removed;
   std::set<std::string> own;
-  kube::fieldsOf(kind.shape(), *config).each([&](const kube::FieldPath& path) {
-    own.insert(kube::pathText(path));
-  });
+  fields.each([&](const kube::FieldPath& path) { own.insert(kube::pathText(path)); });
   return std::ranges::all_of(error.details,
                              [&](const Detail& one) { return own.contains(one.field); });
 }
