@@ -29,7 +29,8 @@ manifests: build  ## write deploy/ (CRDs, permissions, everything in one file) a
 	@for what in crds rbac install; do build/dev/apps/cadre/cadre manifests $$what > deploy/$$what.yaml; done
 	@build/dev/apps/cadre/cadre manifests reference > docs/reference.md
 
-run: build  ## the operator on this machine, against the current kubeconfig
+run: build  ## the operator on this machine, against the current kubeconfig; it wants its CRDs there
+	@kubectl get namespace kaos-system >/dev/null 2>&1 || kubectl create namespace kaos-system
 	@build/dev/apps/cadre/cadre operator
 
 deploy:  ## install the operator on the current cluster

@@ -53,8 +53,12 @@ Result<std::string> makeHashKey(Cluster& cluster, const std::string& ns) {
   auto created = ask(cluster, [&](auto done) {
     return cluster.client->create(kSecrets, made, {}, std::move(done));
   });
-  if (!created && created.error().code != Code::AlreadyExists)
-    return std::move(created).error().context(format("making the Secret {}/{}", ns, kName));
+  if (!created && created.error().code != Code::AlreadyExists) {
+    Error error = std::move(created).error();
+    if (error.code == Code::NotFound)
+      error.message += format("; make it: kubectl create namespace {}, or name another one", ns);
+    return std::move(error).context(format("making the Secret {}/{}", ns, kName));
+  }
   return readHashKey(cluster, ns);
 }
 

@@ -27,6 +27,12 @@ spec: {config: {tools: {fromString: "def echo(text: str): return text"}}}
 class ConfigTest(ClusterTest):
     def test_a_changed_file_has_its_effect(self):
         kubeconfig = self.up("api", self.name("config"))
+        # Without its namespace it says what to do.
+        alone = subprocess.run([CADRE, "operator", "--kubeconfig", kubeconfig, "--metrics-bind-address=0",
+                                "--health-probe-bind-address=0", "--webhook-bind-address=0"],
+                               text=True, capture_output=True, timeout=60)
+        self.assertEqual(alone.returncode, 1)
+        self.assertIn("kubectl create namespace kaos-system", alone.stderr)
         self.kubectl(kubeconfig, "create", "namespace", "kaos-system")
         self.kubectl(kubeconfig, "apply", "--server-side", "-f", str(ROOT / "deploy/crds.yaml"))
         self.kubectl(kubeconfig, "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
