@@ -32,7 +32,8 @@ class SlowWebhook final : public net::HttpClient {
     return scheduler_.after(50ms, [answer, handler = std::move(handler)] {
       handler.head({.status = 200});
       handler.data(answer);
-      handler.end({});
+      Result<> fine;  // g++ 12 warns of a temporary one
+      handler.end(std::move(fine));
     });
   }
 
