@@ -632,16 +632,13 @@ void Engine::noteMade(Entry& entry, const Ref& child) {
   if (++made.times > 1) made.again_at = made.at + made.backoff.next();
 }
 
+// Somebody may undo it as often: ten times it is set back at once.
 void Engine::noteRepaired(Entry& entry, const Ref& child, std::string_view wanted) {
-  auto& lately = entry.repaired;
-  auto found = lately.find(child);
-  if (found != lately.end() && found->second.wanted != wanted) {
-    lately.erase(found);  // that was a change of ours
-    found = lately.end();
-  }
-  if (found == lately.end())
-    found = lately.emplace(child, Backoff(options_.backoff, random_)).first;
-  Entry::Made& made = found->second;
+  auto before = entry.repaired.find(child);
+  if (before != entry.repaired.end() && before->second.wanted != wanted)
+    entry.repaired.erase(before);  // that was a change of ours
+  Entry::Made& made =
+      entry.repaired.try_emplace(child, Backoff(options_.backoff, random_)).first->second;
   made.wanted = wanted;
   made.at = client_.scheduler().clock().instant();
   if (++made.times > kRepairs) made.again_at = made.at + made.backoff.next();
