@@ -197,7 +197,7 @@ Result<int> runHub(const HubFlags& flags, const Surroundings& surroundings) {
        },
        .backup =
            [&](std::shared_ptr<net::ServerRequest> request) {
-             sendBackup(loop, log, data / "backup.part", std::move(request));
+             sendBackup(loop, log, data, std::move(request));
            }});
   CADRE_TRY(recover(log, hub.objects()));
   hub.furnish();

@@ -71,12 +71,24 @@ std::string told(std::string_view what, const store::Counts& counts) {
 
 }  // namespace
 
-void sendBackup(net::Loop& loop, const store::Log& log, const std::string& temporary,
+void sendBackup(net::Loop& loop, const store::Log& log, const std::string& data,
                 std::shared_ptr<net::ServerRequest> request) {
-  Result<> made = log.backup(temporary);
-  auto file = std::make_shared<std::ifstream>(temporary, std::ios::binary);
-  std::error_code ignored;
-  fs::remove(temporary, ignored);
+  auto file = std::make_shared<std::ifstream>();
+  auto make = [&](const std::string& temporary) {
+    Result<> made = log.backup(temporary);
+    file->open(temporary, std::ios::binary);
+    std::error_code ignored;
+    fs::remove(temporary, ignored);
+    return made;
+  };
+  Result<> made = make(fs::path(data) / "backup.part");
+  // A full disk is a reason to want one: there may be another.
+  std::string elsewhere = fs::temp_directory_path() / "cadre-backup-XXXXXX";
+  if (!made && made.error().code == Code::ResourceExhausted && mkdtemp(elsewhere.data())) {
+    made = make(fs::path(elsewhere) / "hub.db");
+    std::error_code ignored;
+    fs::remove_all(elsewhere, ignored);
+  }
   if (made && *file) {
     request->begin(200, {{"content-type", "application/vnd.sqlite3"}});
     return sendFile(loop, std::move(file), request);
@@ -102,7 +114,7 @@ Result<std::string> backUp(const std::string& data, const std::string& file) {
   // Somebody has it: that is the hub itself.
   std::string part = file + ".part";
   Result<> fetched = fetchInto(fs::path(data) / "kubeconfig", part);
-  Result<store::Counts> counts = fetched ? store::Log::restore(part, file) : fetched.error();
+  Result<store::Counts> counts = fetched ? store::Log::accept(part, file) : fetched.error();
   std::error_code ignored;
   fs::remove(part, ignored);
   if (!counts) return counts.error();

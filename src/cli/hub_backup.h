@@ -10,8 +10,9 @@
 
 namespace cadre::cli {
 
-// A backup of the log as the answer to a request, made in a file that is gone again at once.
-void sendBackup(net::Loop& loop, const store::Log& log, const std::string& temporary,
+// A backup of the log as the answer to a request, made in a file that is gone again at once: in the
+// hub's folder, or where temporary files go if there is no space.
+void sendBackup(net::Loop& loop, const store::Log& log, const std::string& data,
                 std::shared_ptr<net::ServerRequest> request);
 
 // All that the hub of a folder has, in one file; asks the hub if it runs. Says what it did.

@@ -26,15 +26,15 @@ std::string folderOf(const std::string& path) {
   return folder.empty() ? "." : folder;
 }
 
-// The id that the holder wrote into its lock; nothing if it had no time, or no space, to do so.
-std::optional<std::int64_t> holder(int file) {
+// What was written there, if there was time, and space, to do so.
+std::optional<std::int64_t> numberIn(int file) {
   char text[32];
   ssize_t got = pread(file, text, sizeof text, 0);
   return got > 0 ? parseInt(trim({text, static_cast<std::size_t>(got)})) : std::nullopt;
 }
 
 Error taken(const std::string& path, int file) {
-  auto process = holder(file);
+  auto process = numberIn(file);
   return {Code::Conflict,
           format("{} is in use by {}: end that one first, or use another file", path,
                  process ? format("process {}", *process) : "another process")};
@@ -143,6 +143,21 @@ Result<void> checkUnlocked(const std::string& path) {
   if (file && flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     return taken(path, file.get());
   return {};
+}
+
+Mark Mark::open(const std::string& path) {
+  Mark mark;
+  mark.file_ =
+      File(::open(pathOf(path).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kOwnerOnly));
+  return mark;
+}
+
+std::int64_t Mark::read() const { return file_ ? numberIn(file_.get()).value_or(0) : 0; }
+
+void Mark::write(std::int64_t revision) const {
+  std::string text = format("{:20}\n", revision);  // always as long: it needs no more space
+  if (file_) [[maybe_unused]]
+    ssize_t ignored = pwrite(file_.get(), text.data(), text.size(), 0);
 }
 
 }  // namespace cadre::store

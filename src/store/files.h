@@ -44,4 +44,19 @@ Result<File> lock(const std::string& path);
 // Whether somebody has that claim now; makes no file.
 Result<void> checkUnlocked(const std::string& path);
 
+// PATH.last: the last revision that somebody was told is safe. It is written over and over and
+// never waited for, so after a power cut it may be behind; ahead it is only of a file that lost
+// something.
+class Mark {
+ public:
+  static Mark open(const std::string& path);
+  static std::string pathOf(const std::string& path) { return path + ".last"; }
+
+  std::int64_t read() const;  // 0: nothing is known
+  void write(std::int64_t revision) const;
+
+ private:
+  File file_;  // none on a disk that was full from the start: then nothing is known
+};
+
 }  // namespace cadre::store

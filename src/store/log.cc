@@ -34,6 +34,9 @@ constexpr int kWalBytes = 16 << 20;  // what an unusually large append leaves of
 constexpr std::int64_t kCompactRows = 200;
 constexpr std::int64_t kCompactBytes = 8 << 20;
 
+// More than were written between a backup and its restoration.
+constexpr Revision kRestoredAhead = 1'000'000'000;
+
 // `previous` is the revision of the value that the change replaces, 0 if there was none. With it
 // neither compaction nor a deletion's last value needs an index by key, which would cost every
 // append another page (README.md has what that was measured to cost). `sum` finds what a disk made
@@ -237,7 +240,11 @@ void removeUnfinished(const std::string& path) {
 }
 
 // Either the whole of it is there in the end, and on the disk, or the place is as it was.
-Result<void> copyInto(const Database& database, const std::string& path) {
+Result<void> copyInto(
+    const Database& database, const std::string& path,
+    const Function<Result<void>(const std::string&)>& change = [](const auto&) {
+      return Result<void>();
+    }) {
   std::string unfinished = path + ".new";
   removeUnfinished(unfinished);
   CADRE_TRY(makeEmpty(unfinished));
@@ -248,18 +255,19 @@ Result<void> copyInto(const Database& database, const std::string& path) {
     return {};
   };
   Result<void> written = write();
+  if (written.ok()) written = change(unfinished);
   if (written.ok()) written = moveInto(unfinished, path);
   if (!written.ok()) removeUnfinished(unfinished);
   return written;
 }
 
 Result<void> create(const std::string& path) {
-  if (sizeOf(walPath(path)) != 0)
-    return Error{
-        Code::DataLoss,
-        format("{} is missing, but {}-wal of it is there: put it back, or move {}-wal away "
-               "to begin with nothing",
-               path, path, path)};
+  for (const std::string& beside : {walPath(path), Mark::pathOf(path)})
+    if (sizeOf(beside) != 0)
+      return Error{Code::DataLoss,
+                   format("{} is missing, but {} of it is there: put it back, or move {} away to "
+                          "begin with nothing",
+                          path, beside, beside)};
   std::string unfinished = path + ".new";
   removeUnfinished(unfinished);
   CADRE_TRY(makeEmpty(unfinished));
@@ -267,6 +275,20 @@ Result<void> create(const std::string& path) {
   if (made.ok()) made = moveInto(unfinished, path);
   if (!made.ok()) removeUnfinished(unfinished);
   return made;
+}
+
+// Takes the history out, and goes on far behind the last revision: whatever was written after the
+// backup, nobody may take a revision of then for one of what comes.
+Result<void> beginAnew(const std::string& path) {
+  CADRE_LET(Database database, Database::open(path, Database::Mode::ReadWrite));
+  CADRE_LET(Contents contents, readContents(database, Values::Skipped));
+  Revision begin = contents.last + kRestoredAhead;
+  CADRE_TRY(database.run("BEGIN"));
+  CADRE_TRY(database.run(
+      "DELETE FROM revision WHERE value IS NULL OR revision IN (SELECT previous FROM revision)"));
+  CADRE_TRY(
+      database.run(format("UPDATE compacted SET revision = {}, sum = {}", begin, sumOf(begin))));
+  return database.run("COMMIT");
 }
 
 Result<void> checkChange(const Change& change, Revision last) {
@@ -289,6 +311,7 @@ Result<void> checkChange(const Change& change, Revision last) {
 
 struct Log::Impl {
   File lock;  // given back last
+  Mark acknowledged;
   Database database;
   Statement begin, commit, rollback, insert, read, history, walk, drop, mark;
   Contents contents;
@@ -371,6 +394,13 @@ Result<Log> Log::open(const std::string& path, const Options& options) {
   auto impl = std::make_unique<Impl>();
   CADRE_TRY(makeFolderOf(path));
   CADRE_LET(impl->lock, lock(path));
+  // What need not survive a power cut may well be behind what was once said.
+  if (options.durable) {
+    impl->acknowledged = Mark::open(path);
+  } else {
+    unlink(Mark::pathOf(path).c_str());
+  }
+  Revision acknowledged = impl->acknowledged.read();
   if (access(path.c_str(), F_OK) != 0 && errno == ENOENT) CADRE_TRY(create(path));
   CADRE_TRY(checkHeader(path));
   CADRE_LET(impl->database, Database::open(path, Database::Mode::ReadWrite));
@@ -382,8 +412,16 @@ Result<Log> Log::open(const std::string& path, const Options& options) {
   // Also needs no third file, for memory that processes would share.
   CADRE_TRY(database.run("PRAGMA locking_mode = EXCLUSIVE"));
   CADRE_LET(impl->contents, inspect(database, Values::Skipped));
+  if (impl->contents.last < acknowledged)
+    return Error{
+        Code::DataLoss,
+        format("{} ends at revision {}, but {} was acknowledged: {}-wal is damaged, was taken "
+               "away, or the file is an older one; put the right ones back, restore a "
+               "backup, or remove {} to go on with what is there",
+               path, impl->contents.last, acknowledged, path, Mark::pathOf(path))};
   CADRE_TRY(impl->set(options));
   CADRE_TRY(impl->prepare());
+  impl->acknowledged.write(impl->contents.last);
   tidyUpOnClose(true);
   return Log(std::move(impl));
 }
@@ -410,7 +448,10 @@ Result<void> Log::append(std::span<const Change> changes) {
     }
     return {};
   });
-  if (result.ok()) return result;
+  if (result.ok()) {
+    impl_->acknowledged.write(contents.last);
+    return result;
+  }
   contents.last = before.last;
   contents.rows = before.rows;
   std::reverse(replaced.begin(), replaced.end());
@@ -516,14 +557,21 @@ Result<void> Log::backup(const std::string& path) const {
 }
 
 Result<Counts> Log::restore(const std::string& backup, const std::string& path) {
-  CADRE_LET(Counts counts, verify(backup));
+  CADRE_TRY(verify(backup));
   for (const std::string& there : {path, walPath(path)})
     if (sizeOf(there) != 0)
       return Error{Code::Conflict,
                    format("{} is there: move it away, or restore to another place", there)};
   CADRE_TRY(makeFolderOf(path));
   CADRE_LET(Database database, Database::open(backup, Database::Mode::ReadOnlyUnchanging));
-  CADRE_TRY(copyInto(database, path));
+  unlink(Mark::pathOf(path).c_str());  // of what was there before
+  CADRE_TRY(copyInto(database, path, beginAnew));
+  return verify(path);
+}
+
+Result<Counts> Log::accept(const std::string& arrived, const std::string& path) {
+  CADRE_LET(Counts counts, verify(arrived));
+  CADRE_TRY(moveInto(arrived, path));
   return counts;
 }
 

@@ -54,7 +54,8 @@ struct Counts {
 //
 // For one thread; every call waits for the disk. One process at a time has a file open: FILE.lock
 // holds its id, and the kernel gives the lock back however it ends. FILE-wal belongs to the file as
-// long as it is there, and goes with a log that is closed.
+// long as it is there, and goes with a log that is closed. FILE.last has the last revision that
+// append() said yes to, if durable: a file that ends before it has lost something.
 //
 // An error is one sentence that says what to do. A file that is damaged, or not ours, is never
 // written to.
@@ -63,7 +64,7 @@ class Log {
   // Opens the file, or makes one (for its owner alone, as is its folder if only that is missing).
   // Reads it once to see that it is whole, so it takes a while for a large one.
   //   Conflict           another process has it
-  //   DataLoss           damaged: a backup in its place, or moving it away, helps
+  //   DataLoss           damaged, or its end is missing: a backup, or moving it away, helps
   //   InvalidArgument    no log at all, or one from a newer Cadre
   //   NotFound, Forbidden, ResourceExhausted, Unavailable    the folder or the disk
   static Result<Log> open(const std::string& path, const Options& options = {});
@@ -100,7 +101,12 @@ class Log {
   // as a whole, and on the disk, or the place is as it was.
   Result<void> backup(const std::string& path) const;
 
+  // Gives a backup that came from elsewhere its name, when it is whole and on the disk.
+  static Result<Counts> accept(const std::string& arrived, const std::string& path);
+
   // Puts a backup, which stays as it is, in the place of a log that is to be: nothing may be there.
+  // Only its state, without history, and with revisions that begin far behind all that there were:
+  // since() of any of those is Gone.
   static Result<Counts> restore(const std::string& backup, const std::string& path);
 
   // Reads a file that nobody has open, such as a backup, to the last byte and changes nothing:

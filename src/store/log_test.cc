@@ -698,6 +698,7 @@ TEST_F(LogTest, APowerCutLeavesWholeAppends) {
     if (i % 3 == 1) rest += std::string(random() % 20000, '\0');  // made longer, but not written
     if (i % 3 == 2) rest += wal.substr(random() % wal.size());    // something old
     writeTo(path_ + "-wal", rest);
+    std::filesystem::remove(path_ + ".last");  // it was not on the disk yet
     Log log = open();
     Revision last = log.last();
     ++seen[last];
@@ -726,7 +727,45 @@ TEST_F(LogTest, WhatIsBesideMustBelongToIt) {
                                    path_ + "-wal away"));
   EXPECT_TRUE(contentOf(path_ + "-wal") == left);
   std::filesystem::remove(path_ + "-wal");
+  EXPECT_THAT(refusal(), HasSubstr("or the file is an older one"));
+  std::filesystem::remove(path_ + ".last");
   EXPECT_EQ(open().last(), 6);
+}
+
+// Nobody cut the power, and the end of what was written is not there.
+TEST_F(LogTest, AnEndThatIsMissingIsNoticed) {
+  leave(path_, 60);
+  const std::string file = contentOf(path_), wal = contentOf(path_ + "-wal");
+  auto check = [&](const std::string& rest, const std::string& what) {
+    writeTo(path_, file);
+    writeTo(path_ + "-wal", rest);
+    auto log = Log::open(path_);
+    ASSERT_FALSE(log.ok()) << what << ": it ends at " << log->last();
+    EXPECT_EQ(log.error().code, Code::DataLoss) << what;
+    EXPECT_THAT(log.error().text(), HasSubstr("put")) << what;
+    EXPECT_TRUE(contentOf(path_) == file && contentOf(path_ + "-wal") == rest) << what;
+  };
+  std::mt19937 random(1);
+  for (int i = 0; i < 100; ++i) {
+    std::string bad = wal;
+    std::size_t at = random() % bad.size();
+    bad[at] = static_cast<char>(bad[at] ^ (1 << random() % 8));
+    // The last bytes of a header say nothing that is checked.
+    check(bad, format("byte {} of {}", at, bad.size()));
+    check(wal.substr(0, at), format("cut at {}", at));
+  }
+  check("", "taken away");
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("ends at revision 0, but 60 was acknowledged"),
+                               HasSubstr("remove " + path_ + ".last to go on")));
+  std::filesystem::remove(path_);
+  EXPECT_THAT(refusal(), HasSubstr("is missing, but " + path_ + ".last of it is there"));
+  writeTo(path_, file);
+  writeTo(path_ + "-wal", wal);
+  EXPECT_EQ(open().last(), 60);
+  writeTo(path_ + ".last", "what");
+  EXPECT_EQ(open().last(), 60) << "a mark that cannot be read says nothing";
+  EXPECT_EQ(open({.durable = false}).last(), 60);
+  EXPECT_FALSE(std::filesystem::exists(path_ + ".last")) << "it promises nothing";
 }
 
 TEST_F(LogTest, WhatWasNotFinishedIsNoHindrance) {
@@ -766,7 +805,7 @@ TEST_F(LogTest, FullAndThenNot) {
 // The system says no at any place: also while FILE-wal is written, or moved into the file.
 TEST_F(LogTest, TheSystemSaysNo) {
   for (rlim_t limit : {rlim_t{60000}, rlim_t{200000}, rlim_t{500000}, rlim_t{1000000}}) {
-    std::filesystem::remove(path_);
+    for (const char* suffix : {"", ".last"}) std::filesystem::remove(path_ + suffix);
     std::string said = inChild([&] {
       std::signal(SIGXFSZ, SIG_IGN);
       std::optional<Log> log = open();
@@ -831,6 +870,32 @@ TEST_F(LogTest, ABackupIsALog) {
   EXPECT_EQ(restored->compacted(), 2);
   EXPECT_TRUE(append(*restored, {{5, "c", "5"}}).ok());
   EXPECT_THAT(log.backup(backup).error().text(), HasSubstr("is in use by process"));
+}
+
+TEST_F(LogTest, WhatIsRestoredGoesOnFarBehind) {
+  const std::string backup = folder_ + "/backup", place = folder_ + "/new/hub.db";
+  Log log = open();
+  ASSERT_TRUE(append(log, {{1, "a", "1"}, {2, "b", "2"}, {3, "a", "3"}, {4, "c", "4"}}).ok());
+  ASSERT_TRUE(*log.compact(2));
+  ASSERT_TRUE(append(log, {{5, "b", "5"}, {6, "c", std::nullopt}, {7, "c", "7"}}).ok());
+  ASSERT_TRUE(append(log, {{8, "c", std::nullopt}}).ok());
+  ASSERT_TRUE(log.backup(backup).ok());
+  ASSERT_TRUE(append(log, {{9, "a", "9"}}).ok());
+  for (int again = 0; again < 2; ++again) {  // also over what a lost one had beside it
+    Result<Counts> counts = Log::restore(backup, place);
+    ASSERT_TRUE(counts.ok()) << counts.error().text();
+    EXPECT_EQ(counts->last, 1'000'000'008);
+    auto restored = Log::open(place);
+    ASSERT_TRUE(restored.ok()) << restored.error().text();
+    EXPECT_THAT(loaded(*restored), ElementsAre("3 a=3", "5 b=5"));
+    EXPECT_THAT(changed(*restored, 9), ElementsAre(HasSubstr("is gone")));
+    EXPECT_THAT(changed(*restored, 1'000'000'008), IsEmpty());
+    ASSERT_TRUE(append(*restored, {{1'000'000'009, "a", std::nullopt}}).ok());
+    restored = Error{Code::NotFound, "closed"};
+    EXPECT_THAT(Log::restore(backup, place).error().text(), HasSubstr("is there: move it away"));
+    std::filesystem::remove(place);
+  }
+  EXPECT_EQ(Log::verify(backup)->last, 8) << "it stays as it is";
 }
 
 TEST_F(LogTest, WhereNoBackupGoes) {

@@ -48,6 +48,9 @@ class DataTest(HubTest):
         self.assertIn("is there: name a new file", self.hub_command("backup", running, "--data", hub.data, fails=True))
         hub.stop()
         self.hub_command("backup", resting, "--data", hub.data)
+        hub.start()
+        later = self.kubectl(hub, "create", "cm", "later", "-o", "jsonpath={.metadata.resourceVersion}")
+        hub.stop()
         self.assertIn("is there: move it away", self.hub_command("restore", running, "--data", hub.data, fails=True))
         self.assertIn("has no hub.db", self.hub_command("backup", resting, "--data", hub.data / "none", fails=True))
         for backup in running, resting:
@@ -57,6 +60,11 @@ class DataTest(HubTest):
             self.addCleanup(lambda again=again: again.process.poll() is None and again.stop("kill"))
             self.assertEqual(names, self.kubectl(again, "get", "cm", "-A", "-o",
                                                  "custom-columns=A:.metadata.name,B:.metadata.resourceVersion"))
+            # Of what was known of the old hub, nothing is taken for something of the new one.
+            said = self.kubectl(again, "get", "--raw", f"/api/v1/configmaps?watch=1&timeoutSeconds=5&resourceVersion={later}")
+            self.assertIn('too old resource version', said)
+            made = self.kubectl(again, "create", "cm", "new", "-o", "jsonpath={.metadata.resourceVersion}")
+            self.assertGreater(int(made), int(later) + 100_000_000)
         damaged = bytearray(running.read_bytes())
         damaged[len(damaged) // 2] ^= 0x5a
         (hub.data / "damaged").write_bytes(damaged)
@@ -85,6 +93,23 @@ class DataTest(HubTest):
         self.assertIn(str(store), said)
         self.assertRegex(said, "backup|move")
         self.assertEqual(store.read_bytes(), bytes(damaged))
+
+    def test_what_was_written_last_is_damaged_or_gone(self):
+        hub = self.hub()
+        for i in range(20):
+            self.kubectl(hub, "create", "configmap", f"c-{i}", f"--from-literal=x={'y' * 2000}")
+        hub.stop("kill")
+        log = hub.data / "hub.db-wal"
+        whole = log.read_bytes()
+        damaged = bytearray(whole)
+        damaged[len(damaged) * 3 // 4] ^= 1
+        for bad in bytes(damaged), whole[:-1], b"":
+            log.write_bytes(bad)
+            self.assertRegex(self.refused(hub.data), "ends at revision .*hub.db.last to go on with what is there")
+            self.assertEqual(log.read_bytes(), bad)
+        log.write_bytes(whole)
+        hub.start()
+        self.assertEqual(len(self.kubectl(hub, "get", "cm", "-o", "name").split()), 20)
 
     def test_a_full_disk_refuses_writes_and_nothing_else(self):
         def small():
@@ -132,6 +157,8 @@ class DataTest(HubTest):
         self.assertIn("kubeconfig", hub.process.stdout.readline())  # it serves
         self.assertEqual(self.kubectl(hub, "get", "cm", "colors", "-o", "jsonpath={.data.wall}"), "white")
         self.assertIn("Internal error", self.kubectl(hub, "create", "namespace", "more", fails=True))
+        elsewhere = disk.parent / "backup"
+        self.hub_command("backup", elsewhere, "--data", hub.data)
         (disk / "filler").unlink()
         self.kubectl(hub, "create", "namespace", "more")
 
