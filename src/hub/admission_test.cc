@@ -220,7 +220,7 @@ TEST_F(SlowWrites, WhoNeverGetsThroughIsToldSo) {
   for (int i = 0; i < 2000 && patch->status == 0; ++i) {
     json::Value other = colors();
     other.make("data").make("other") = std::to_string(i);
-    hub_->objects().put("configmaps", other);
+    (void)hub_->objects().put("configmaps", other);
     scheduler_.advance(20ms);
   }
   EXPECT_EQ(409, patch->status);

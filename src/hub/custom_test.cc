@@ -1,6 +1,7 @@
 #include "hub/custom.h"
 
 #include "hub/definition.h"
+#include "hub/objects.h"
 #include "hub/testing/custom_table.h"
 #include "json/parse.h"
 #include "json/write.h"
@@ -241,6 +242,25 @@ TEST(CustomKind, HostileSchemasAreRefused) {
   errors = validateCrd(defaulted(crd));
   ASSERT_THAT(errors, SizeIs(1));
   EXPECT_THAT(errors[0].text(), HasSubstr("has more than 100000 parts"));
+}
+
+TEST(CustomKind, DefaultsHaveAnEnd) {
+  json::Value item = json::Object{{"type", "string"}, {"default", std::string(100'000, 'x')}};
+  json::Value crd = simple("{type: array, items: {type: object, properties: {}}}");
+  json::Value& spec = crd.make("spec")
+                          .make("versions")
+                          .makeArray()[0]
+                          .make("schema")
+                          .make("openAPIV3Schema")
+                          .make("properties")
+                          .make("spec");
+  spec.make("items").make("properties").make("long") = item;
+  ASSERT_THAT(kindsOf(crd), SizeIs(1));
+  json::Value object = json::Object{{"spec", json::Array(3000, json::Object())}};  // 300 MB of them
+  kindsOf(crd)[0]->setDefaults(object);
+  std::size_t bytes = json::write(object).size();
+  EXPECT_GT(bytes, Objects::kMaxBytes) << "it is refused, not kept in part";
+  EXPECT_LT(bytes, 2 * kube::kMaxDefaults);
 }
 
 TEST(CustomKind, TheDefinitionsThatAreDeployedAreServed) {

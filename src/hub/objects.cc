@@ -104,8 +104,16 @@ void Objects::each(
     for (const auto& [key, state] : collection) callback(resource, state);
 }
 
-State Objects::put(std::string_view resource, json::Value object) {
+Result<State> Objects::put(std::string_view resource, json::Value object) {
   State state = store(std::move(object), revision_ + 1);
+  auto tooLarge = [](std::string_view what, std::size_t bytes, std::size_t limit) {
+    return Error{
+        .code = Code::ResourceExhausted,
+        .message = format("{} would have {} bytes, and {} is the limit", what, bytes, limit)};
+  };
+  if (state->text.size() > kMaxBytes) return tooLarge("the object", state->text.size(), kMaxBytes);
+  if (std::size_t bytes = keyOf(resource, state->key).size(); bytes > kMaxKeyBytes)
+    return tooLarge("the object's name with its namespace and kind", bytes, kMaxKeyBytes);
   return change(resource, state->key, state);
 }
 

@@ -57,6 +57,8 @@ class Objects {
   using Collection = std::map<kube::ObjectKey, State>;
   // Keeps lines, all or none. None: nothing outlives the process.
   using Keep = Function<Result<>(const std::vector<Line>& lines)>;
+  static constexpr std::size_t kMaxBytes = 3u << 20, kMaxKeyBytes = 1024;  // of an object
+
   struct Limits {
     std::size_t changes = 20'000;  // remembered
     std::size_t bytes = 64u << 20;
@@ -71,8 +73,8 @@ class Objects {
   State find(std::string_view resource, const kube::ObjectKey& key) const;
   void each(const Function<void(const std::string& resource, const State& state)>& callback) const;
 
-  // Gives the object its resourceVersion. `revision` may not go back.
-  State put(std::string_view resource, json::Value object);
+  // Gives the object its resourceVersion. ResourceExhausted: it, or its name, is too large for one.
+  Result<State> put(std::string_view resource, json::Value object);
   State remove(std::string_view resource, const kube::ObjectKey& key);
   // When everything that was written so far is kept, or could not be: then it is undone. At once
   // when nothing is on its way.

@@ -7,6 +7,7 @@ namespace cadre::hub {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 json::Value object(std::string_view name, std::string_view more = "") {
@@ -43,13 +44,27 @@ struct Fixture {
   }
 };
 
+TEST(Objects, WhatIsTooLargeHarmsNobodyElse) {
+  Fixture f;
+  (void)f.objects.put("lamps", object("a"));
+  std::string filler =
+      format(R"(,"annotations":{{"a":"{}"}})", std::string(Objects::kMaxBytes, 'x'));
+  auto large = f.objects.put("lamps", object("large", filler));
+  EXPECT_THAT(large.error().text(), HasSubstr("bytes, and 3145728 is the limit"));
+  auto named = f.objects.put("lamps", object(std::string(1100, 'n')));
+  EXPECT_THAT(named.error().text(), HasSubstr("bytes, and 1024 is the limit"));
+  (void)f.objects.put("lamps", object("b"));
+  f.scheduler.runReady();
+  EXPECT_THAT(f.log, ElementsAre("2 lamps ns/a, 3 lamps ns/b"));
+}
+
 TEST(Objects, WhatComesTogetherIsKeptTogetherAndAnsweredThen) {
   Fixture f;
   f.answer("nothing on its way");
   EXPECT_THAT(f.answers, ElementsAre("nothing on its way"));
-  State a = f.objects.put("lamps", object("a"));
+  State a = *f.objects.put("lamps", object("a"));
   f.answer("a");
-  f.objects.put("lamps", object("b"));
+  (void)f.objects.put("lamps", object("b"));
   f.answer("b");
   EXPECT_EQ(f.objects.find("lamps", {"ns", "a"}), a) << "who asks here sees it at once";
   EXPECT_EQ(a->text.find("kind"), std::string::npos);
@@ -63,11 +78,11 @@ TEST(Objects, WhatComesTogetherIsKeptTogetherAndAnsweredThen) {
 
 TEST(Objects, WhatCannotBeKeptIsUndoneAndNobodyHearsOfIt) {
   Fixture f;
-  f.objects.put("lamps", object("a"));
+  (void)f.objects.put("lamps", object("a"));
   f.scheduler.runReady();
   f.disk_full = true;
-  f.objects.put("lamps", object("a", R"(,"labels":{"x":"y"})"));
-  f.objects.put("lamps", object("b"));
+  (void)f.objects.put("lamps", object("a", R"(,"labels":{"x":"y"})"));
+  (void)f.objects.put("lamps", object("b"));
   f.objects.remove("lamps", {"ns", "a"});
   f.answer("all of it");
   f.told.clear();
@@ -79,18 +94,18 @@ TEST(Objects, WhatCannotBeKeptIsUndoneAndNobodyHearsOfIt) {
   EXPECT_EQ(f.objects.find("lamps", {"ns", "a"})->revision, 2);
   EXPECT_FALSE(f.objects.find("lamps", {"ns", "b"}));
   f.disk_full = false;
-  f.objects.put("lamps", object("c"));
+  (void)f.objects.put("lamps", object("c"));
   f.scheduler.runReady();
   EXPECT_THAT(f.told, ElementsAre("3 c")) << "and it goes on when there is space";
 }
 
 TEST(Objects, ThePastIsKnownForAWhile) {
   Fixture f;
-  f.objects.put("lamps", object("a"));                            // 2
-  f.objects.put("lamps", object("b"));                            // 3
-  f.objects.put("shades", object("s"));                           // 4
-  f.objects.put("lamps", object("a", R"(,"labels":{"x":"y"})"));  // 5
-  f.objects.remove("lamps", {"ns", "b"});                         // 6
+  (void)f.objects.put("lamps", object("a"));                            // 2
+  (void)f.objects.put("lamps", object("b"));                            // 3
+  (void)f.objects.put("shades", object("s"));                           // 4
+  (void)f.objects.put("lamps", object("a", R"(,"labels":{"x":"y"})"));  // 5
+  f.objects.remove("lamps", {"ns", "b"});                               // 6
   f.scheduler.runReady();
   auto names = [](const Objects::Collection& collection) {
     std::vector<std::string> names;
@@ -125,7 +140,7 @@ TEST(Objects, GoOnWhereTheLogEnds) {
   EXPECT_EQ(f.objects.at("lamps", 7)->size(), 1u);
   EXPECT_EQ(f.objects.at("lamps", 7)->begin()->first.name, "b");
   EXPECT_EQ(f.objects.since("lamps", 6).error().code, Code::Gone);
-  EXPECT_EQ(f.objects.put("lamps", object("c"))->revision, 10);
+  EXPECT_EQ((*f.objects.put("lamps", object("c")))->revision, 10);
   EXPECT_EQ(f.objects.load("nonsense", "{}").error().code, Code::DataLoss);
   EXPECT_EQ(f.objects.load("lamps ns/a", "{").error().code, Code::DataLoss);
 }

@@ -555,7 +555,7 @@ Outcome<Written> Registry::finish(Draft draft) {
     if (auto failure = checkNamespace(kind, draft.key)) return *std::move(failure);
     kind.asStored(draft.object);
     if (draft.writing.dry_run) return Written{.object = std::move(draft.object), .created = true};
-    return Written{.state = objects_.put(kind.storage, std::move(draft.object)), .created = true};
+    return put(kind, std::move(draft.object), true);
   }
   kind.asStored(draft.object);
   draft.object = kube::withoutNewTimes(old, std::move(draft.object));
@@ -565,7 +565,13 @@ Outcome<Written> Registry::finish(Draft draft) {
     return Written{.object = std::move(draft.object)};
   }
   if (draft.writing.dry_run) return Written{.object = std::move(draft.object)};
-  return Written{.state = objects_.put(kind.storage, std::move(draft.object))};
+  return put(kind, std::move(draft.object), false);
+}
+
+Outcome<Written> Registry::put(const Kind& kind, json::Value object, bool created) {
+  auto state = objects_.put(kind.storage, std::move(object));
+  if (!state) return failureOf(state.error());
+  return Written{.state = *std::move(state), .created = created};
 }
 
 Outcome<Written> Registry::remove(KindRef kind, const kube::ObjectKey& key,
@@ -628,7 +634,7 @@ Outcome<Written> Registry::remove(KindRef kind, const kube::ObjectKey& key,
     return Written{};
   }
   if (wanted == object || deleting.dry_run) return Written{.object = std::move(wanted)};
-  return Written{.state = objects_.put(kind->storage, std::move(wanted))};
+  return put(*kind, std::move(wanted), false);
 }
 
 json::Value Registry::scaleOf(const Kind& kind, const json::Value& object) const {

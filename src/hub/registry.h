@@ -84,6 +84,7 @@ class Registry {
   json::Value scaleOf(const Kind& kind, const json::Value& object) const;
 
  private:
+  Outcome<Written> put(const Kind& kind, json::Value object, bool created);
   std::optional<Failure> checkNamespace(const Kind& kind, const kube::ObjectKey& key) const;
   std::optional<Failure> checkFields(const Kind& kind, json::Value& object, Draft& draft,
                                      bool patched) const;

@@ -432,45 +432,68 @@ bool dropsNull(const json::Value& value, const Schema& schema) {
   return value.isNull() && !schema.nullable;
 }
 
-void fillIn(json::Value& value, const Schema& schema) {
-  if (value.isArray()) {
-    if (!schema.items) return;
-    for (json::Value& item : value.makeArray()) {
-      if (dropsNull(item, *schema.items) && schema.items->fallback) item = *schema.items->fallback;
-      fillIn(item, *schema.items);
-    }
-    return;
-  }
-  if (!value.isObject()) return;
-  json::Object& object = value.makeObject();
-  if (schema.type == Type::Map && schema.items) {
-    std::vector<json::Object::Member> kept;
-    for (auto& [key, item] : object) {
-      if (dropsNull(item, *schema.items) && schema.items->fallback) item = *schema.items->fallback;
-      if (dropsNull(item, *schema.items)) continue;
-      fillIn(item, *schema.items);
-      kept.emplace_back(key, std::move(item));
-    }
-    object = json::Object::fromSorted(std::move(kept));
-    return;
-  }
-  for (const Property& field : schema.fields) {
-    json::Value* member = object.find(field.name);
-    if (!member || dropsNull(*member, field.schema)) {
-      if (!field.schema.fallback) {
-        object.erase(field.name);
-        continue;
-      }
-      member = &object[field.name];
-      *member = *field.schema.fallback;
-    }
-    fillIn(*member, field.schema);
-  }
+// About how long it is as text.
+std::size_t lengthOf(const json::Value& value) {
+  std::size_t length = 8 + value.string().size();
+  for (const json::Value& item : value.array()) length += lengthOf(item);
+  for (const auto& [key, item] : value.object()) length += key.size() + lengthOf(item);
+  return length;
 }
+
+class Filling {
+ public:
+  void fill(json::Value& value, const Schema& schema) {
+    if (value.isArray()) {
+      if (!schema.items) return;
+      for (json::Value& item : value.makeArray()) {
+        setIfLeft(item, *schema.items);
+        fill(item, *schema.items);
+      }
+      return;
+    }
+    if (!value.isObject()) return;
+    json::Object& object = value.makeObject();
+    if (schema.type == Type::Map && schema.items) {
+      std::vector<json::Object::Member> kept;
+      for (auto& [key, item] : object) {
+        setIfLeft(item, *schema.items);
+        if (dropsNull(item, *schema.items)) continue;
+        fill(item, *schema.items);
+        kept.emplace_back(key, std::move(item));
+      }
+      object = json::Object::fromSorted(std::move(kept));
+      return;
+    }
+    for (const Property& field : schema.fields) {
+      json::Value* member = object.find(field.name);
+      if (!member || dropsNull(*member, field.schema)) {
+        if (!field.schema.fallback || !mayAdd(*field.schema.fallback)) {
+          object.erase(field.name);
+          continue;
+        }
+        member = &object[field.name];
+        *member = *field.schema.fallback;
+      }
+      fill(*member, field.schema);
+    }
+  }
+
+ private:
+  void setIfLeft(json::Value& item, const Schema& schema) {
+    if (dropsNull(item, schema) && schema.fallback && mayAdd(*schema.fallback))
+      item = *schema.fallback;
+  }
+  bool mayAdd(const json::Value& fallback) {
+    if (added_ < kMaxDefaults) added_ += lengthOf(fallback);
+    return added_ < kMaxDefaults;
+  }
+
+  std::size_t added_ = 0;
+};
 
 }  // namespace
 
-void setDefaults(const Schema& schema, json::Value& value) { fillIn(value, schema); }
+void setDefaults(const Schema& schema, json::Value& value) { Filling().fill(value, schema); }
 
 json::Value withDefaults(const Kind& kind, json::Value object) {
   if (!object.isObject()) return object;
@@ -481,7 +504,7 @@ json::Value withDefaults(const Kind& kind, json::Value object) {
     if (dropsNull(*part, *schema))
       object.makeObject().erase(name);
     else
-      fillIn(*part, *schema);
+      setDefaults(*schema, *part);
   }
   return object;
 }

@@ -228,8 +228,10 @@ json::Value crd(const Kind& kind);
 // The object as the API server makes it before it looks at it: absent fields with defaults are set,
 // nulls that are not allowed are gone. Unknown fields stay.
 json::Value withDefaults(const Kind& kind, json::Value object);
-// The same for one value.
+// The same for one value. A short list can ask for long defaults in each of its items: what is
+// beyond this many bytes is left out, and the object is too large for any server then.
 void setDefaults(const Schema& schema, json::Value& value);
+inline constexpr std::size_t kMaxDefaults = 4u << 20;
 
 // What is wrong with a description itself, as sentences: for the test of each kind.
 std::vector<std::string> problems(const Kind& kind);
