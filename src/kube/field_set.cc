@@ -98,7 +98,7 @@ Result<FieldSet> parseFields(const Value& fields, std::size_t depth) {
   if (!fields.isObject() && !fields.isNull())
     return Error{.code = Code::InvalidArgument,
                  .message = format("FieldsV1 has {} where an object belongs", fields.typeName())};
-  bool nothing_below = true;
+  std::vector<FieldSet::Below> all;
   for (const auto& [key, value] : fields.object()) {
     if (key == ".") {
       out.own();
@@ -107,10 +107,12 @@ Result<FieldSet> parseFields(const Value& fields, std::size_t depth) {
     CADRE_LET(auto step, Step::parse(key));
     if (!step) continue;
     CADRE_LET(FieldSet below, parseFields(value, depth - 1));
-    out.insert(*step, std::move(below));
-    nothing_below = false;
+    all.emplace_back(*std::move(step), std::move(below));
   }
-  if (nothing_below) out.own();
+  if (all.empty()) out.own();
+  // Not in the order of their texts: 10 comes after 9.
+  std::ranges::stable_sort(all, std::less<>(), &FieldSet::Below::first);
+  for (auto& [step, below] : all) out.insert(std::move(step), std::move(below));
   return out;
 }
 
@@ -257,20 +259,41 @@ void sideBySide(const std::vector<FieldSet::Below>& left, const std::vector<Fiel
 
 }  // namespace
 
+// Sets are as large as their makers like: each of these goes through both once.
+
 void FieldSet::add(const FieldSet& other) {
   owned_ |= other.owned_;
-  for (const auto& [step, theirs] : other.below_) insert(step, theirs);
+  std::vector<Below> all;
+  all.reserve(below_.size() + other.below_.size());
+  auto ours = below_.begin();
+  for (const auto& [step, theirs] : other.below_) {
+    while (ours != below_.end() && ours->first < step) all.push_back(std::move(*ours++));
+    if (ours == below_.end() || ours->first != step) {
+      all.emplace_back(step, theirs);
+    } else {
+      ours->second.add(theirs);
+      all.push_back(std::move(*ours++));
+    }
+  }
+  std::move(ours, below_.end(), std::back_inserter(all));
+  below_ = std::move(all);
 }
 
 void FieldSet::remove(const FieldSet& other, Take take) {
   if (other.owned_ && take == Take::Each) owned_ = false;
-  for (const auto& [step, theirs] : other.below_) {
-    auto found = below_.begin() + (place(step) - below_.begin());
-    if (found == below_.end() || found->first != step) continue;
-    bool whole = theirs.owned_ && take == Take::WithAllBelow;
-    if (!whole) found->second.remove(theirs, take);
-    if (whole || found->second.empty()) below_.erase(found);
+  auto theirs = other.below_.begin();
+  auto kept = below_.begin();
+  for (Below& ours : below_) {
+    while (theirs != other.below_.end() && theirs->first < ours.first) ++theirs;
+    if (theirs != other.below_.end() && theirs->first == ours.first) {
+      if (theirs->second.owned_ && take == Take::WithAllBelow) continue;
+      ours.second.remove(theirs->second, take);
+      if (ours.second.empty()) continue;
+    }
+    if (&*kept != &ours) *kept = std::move(ours);
+    ++kept;
   }
+  below_.erase(kept, below_.end());
 }
 
 FieldSet operator|(FieldSet set, const FieldSet& other) {
