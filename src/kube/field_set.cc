@@ -111,7 +111,7 @@ Result<FieldSet> parseFields(const Value& fields, std::size_t depth) {
   }
   if (all.empty()) out.own();
   // Not in the order of their texts: 10 comes after 9.
-  std::ranges::stable_sort(all, std::less<>(), &FieldSet::Below::first);
+  std::ranges::sort(all, std::less<>(), &FieldSet::Below::first);
   for (auto& [step, below] : all) out.insert(std::move(step), std::move(below));
   return out;
 }
