@@ -27,6 +27,7 @@ int run(std::vector<std::string> arguments, const Surroundings& surroundings) {
   addGet(app, surroundings, exit_code);
   addOperator(app, surroundings, exit_code);
   addHub(app, surroundings, exit_code);
+  addShim(app, surroundings, exit_code);
   addManifests(app, surroundings, exit_code);
   addValidate(app, surroundings, exit_code);
   addPlan(app, surroundings, exit_code);

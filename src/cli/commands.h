@@ -14,6 +14,7 @@ namespace cadre::cli {
 void addVersion(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addGet(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addHub(CLI::App& app, const Surroundings& surroundings, int& exit_code);
+void addShim(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addOperator(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addManifests(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addValidate(CLI::App& app, const Surroundings& surroundings, int& exit_code);

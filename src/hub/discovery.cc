@@ -32,6 +32,10 @@ std::vector<Part> partsOf(const Kind& kind) {
     parts.push_back({"finalize", "", "", kind.resource.kind, {"update"}});
   if (kind.storage == "serviceaccounts")
     parts.push_back({"token", "authentication.k8s.io", "v1", "TokenRequest", {"create"}});
+  if (kind.storage == "pods") {
+    parts.push_back({"binding", "", "", "Binding", {"create"}});
+    parts.push_back({"log", "", "", kind.resource.kind, {"get"}});
+  }
   if (kind.has_status) parts.push_back({"status", "", "", kind.resource.kind, kPartVerbs});
   return parts;
 }

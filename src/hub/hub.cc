@@ -207,6 +207,13 @@ void Hub::serve(const CallRef& call) {
     return refuse(call, collection && kind.type() ? methodNotAllowed() : noSuchResource());
   if (kind.storage == "serviceaccounts" && asked.subresource == "token")
     return asked.verb == Verb::Create ? requestToken(call) : refuse(call, methodNotAllowed());
+  if (kind.storage == "pods" && asked.subresource == "binding")
+    return asked.verb == Verb::Create ? bind(call) : refuse(call, methodNotAllowed());
+  if (kind.storage == "pods" && asked.subresource == "log" && options_.log) {
+    auto pod = registry_.get(kind, call->key());
+    if (!pod) return refuse(call, notFound(kind.resource, asked.name));
+    return options_.log(asked, *pod, call->request);
+  }
   if (asked.subresource == "status" ? !kind.has_status
       : asked.subresource == "scale"
           ? !kind.has_scale

@@ -35,6 +35,9 @@ struct HubOptions {
   Admission::Locate locate = {};
   // Answers GET /backup, to whom RBAC lets; none: there is no such path.
   Function<void(std::shared_ptr<net::ServerRequest>)> backup = {};
+  // Answers for what runs a pod: its log, by the options of the request. None: there is no node.
+  Function<void(const Asked& asked, const json::Value& pod, std::shared_ptr<net::ServerRequest>)>
+      log = {};
 };
 
 // A Kubernetes API server. What it is asked comes in as HTTP requests, from a server or from a
@@ -70,6 +73,7 @@ class Hub {
   std::optional<Failure> authorize(Call& call);
   void review(const CallRef& call);
   void requestToken(const CallRef& call);
+  void bind(const CallRef& call);
   void serveOpenApi(const CallRef& call);
   void serveMetrics(const CallRef& call);
   void get(const CallRef& call);

@@ -178,4 +178,29 @@ void Hub::requestToken(const CallRef& call) {
   answer(call, 201, std::get<json::Value>(made));
 }
 
+void Hub::bind(const CallRef& call) {
+  Writing writing;
+  auto body = parseBody(*call, writing);
+  if (!body) return refuse(call, body.failure());
+  const json::Value& target = (*body)["target"];
+  std::vector<kube::FieldError> errors;
+  if (const std::string& kind = target["kind"].string(); !kind.empty() && kind != "Node")
+    errors.push_back(
+        wrong("target.kind", kube::Fault::NotSupported,
+              format("Unsupported value: \"{}\": supported values: \"Node\", \"<empty>\"", kind)));
+  if (target["name"].string().empty())
+    errors.push_back(wrong("target.name", kube::Fault::Required, "Required value"));
+  if (!errors.empty())
+    return refuse(call, invalid({.version = "v1", .plural = "bindings", .kind = "Binding"},
+                                call->asked.name, errors));
+  auto bound = registry_.bind(call->kind, call->key(), target["name"].string());
+  if (!bound) return refuse(call, bound.failure());
+  answer(call, 201,
+         json::Object{{"kind", "Status"},
+                      {"apiVersion", "v1"},
+                      {"metadata", json::Object{}},
+                      {"status", "Success"},
+                      {"code", 201}});
+}
+
 }  // namespace cadre::hub

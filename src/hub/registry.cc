@@ -637,6 +637,29 @@ Outcome<Written> Registry::remove(KindRef kind, const kube::ObjectKey& key,
   return put(*kind, std::move(wanted), false);
 }
 
+Outcome<Written> Registry::bind(KindRef pods, const kube::ObjectKey& key, std::string_view node) {
+  auto found = get(*pods, key);
+  if (!found) return notFound(pods->resource, key.name);
+  json::Value& pod = *found;
+  auto refuse = [&](std::string why) {
+    return conflict({.version = "v1", .plural = "pods/binding", .kind = "Binding"}, key.name,
+                    std::move(why));
+  };
+  const std::string& there = pod["spec"]["nodeName"].string();
+  if (kube::isDeleting(pod))
+    return refuse(format("pod {} is being deleted, cannot be assigned to a host", key.name));
+  if (!there.empty())
+    return refuse(format("pod {} is already assigned to node \"{}\"", key.name, there));
+  pod.make("spec").make("nodeName") = node;
+  json::Array& conditions = pod.make("status").make("conditions").makeArray();
+  std::erase_if(conditions, [](auto& one) { return one["type"].string() == "PodScheduled"; });
+  conditions.push_back(json::Object{{"type", "PodScheduled"},
+                                    {"status", "True"},
+                                    {"lastProbeTime", json::Value()},
+                                    {"lastTransitionTime", formatTime(clock_.now())}});
+  return put(*pods, std::move(pod), false);
+}
+
 json::Value Registry::scaleOf(const Kind& kind, const json::Value& object) const {
   Kind::Scale paths = kind.scale();
   json::Object metadata;

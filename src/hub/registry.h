@@ -80,6 +80,8 @@ class Registry {
 
   // What is deleted, or is going to be: with its deletionTimestamp while finalizers hold it.
   Outcome<Written> remove(KindRef kind, const kube::ObjectKey& key, const Deleting& deleting);
+  // Gives a pod its node, once.
+  Outcome<Written> bind(KindRef pods, const kube::ObjectKey& key, std::string_view node);
 
   json::Value scaleOf(const Kind& kind, const json::Value& object) const;
 

@@ -290,6 +290,20 @@ Pending runProcess(Loop& loop, ProcessOptions options, Function<void(Result<Proc
   return Pending([process] { process->cancel(); });
 }
 
+Pending onProcessEnd(Loop& loop, int process, Function<void()> ended) {
+  int descriptor = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
+  if (descriptor < 0) return loop.after(0s, std::move(ended));
+  using End = asio::posix::stream_descriptor;
+  auto end = std::make_shared<End>(contextOf(loop), descriptor);
+  end->async_wait(End::wait_read,
+                  [weak = std::weak_ptr(end), ended = std::move(ended), process](ErrorCode error) {
+                    if (error || !weak.lock()) return;
+                    waitpid(process, nullptr, WNOHANG);  // if it has become our child
+                    ended();
+                  });
+  return Pending([end]() mutable { end.reset(); });
+}
+
 std::map<std::string, std::string> currentEnvironment() {
   std::map<std::string, std::string> out;
   for (char** entry = environ; *entry; ++entry) {

@@ -36,6 +36,10 @@ struct ProcessResult {
 // three pipes, and is killed when the thread that started it ends, be it with the whole process.
 Pending runProcess(Loop& loop, ProcessOptions options, Function<void(Result<ProcessResult>)> done);
 
+// Calls back once when a process that need not be our child has ended, or if there is none of that
+// id.
+Pending onProcessEnd(Loop& loop, int process, Function<void()> ended);
+
 // This process's environment, for programs that need it (exec plugins).
 std::map<std::string, std::string> currentEnvironment();
 

@@ -1,0 +1,217 @@
+#include "node/process_runtime.h"
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/format.h"
+#include "base/strings.h"
+#include "json/write.h"
+#include "net/process.h"
+#include "node/images.h"
+#include "node/shim.h"
+
+namespace cadre::node {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Of this machine's /etc, what programs need to run at all and what is no secret.
+constexpr std::string_view kShared[] = {
+    "/etc/alternatives", "/etc/ca-certificates", "/etc/ld.so.cache", "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d", "/etc/localtime",       "/etc/mime.types",  "/etc/protocols",
+    "/etc/resolv.conf",  "/etc/services",        "/etc/ssl"};
+constexpr std::string_view kScratchBytes = "268435456";  // of /tmp and the like, in memory
+
+Run runOf(const RunName& name, const ShimState& state) {
+  Run run{.attempt = name.attempt,
+          .state = state.alive ? Run::State::Running : Run::State::Ended,
+          .id = format("process://{}/{}/{}", name.pod, name.container, name.attempt),
+          .started = state.started.value_or(state.finished.value_or(Time())),
+          .ended = state.finished.value_or(Time()),
+          .code = state.code,
+          .message = state.error};
+  if (!state.error.empty()) run.reason = state.started ? "ContainerStatusUnknown" : "StartError";
+  if (state.code == 128 && !state.error.empty()) run.reason = "StartError";
+  return run;
+}
+
+// What bwrap is told.
+std::vector<std::string> sandboxOf(const RunOrder& order, const Image& image,
+                                   const std::string& program) {
+  std::vector<std::string> out{"--unshare-user",    "--unshare-pid",        "--unshare-ipc",
+                               "--unshare-uts",     "--unshare-cgroup-try", "--as-pid-1",
+                               "--die-with-parent", "--cap-drop",           "ALL"};
+  auto add = [&](std::initializer_list<std::string_view> words) {
+    out.insert(out.end(), words.begin(), words.end());
+  };
+  if (!order.hostname.empty()) add({"--hostname", order.hostname});
+  if (order.user) add({"--uid", format("{}", *order.user)});
+  if (order.group) add({"--gid", format("{}", *order.group)});
+  if (!image.root.empty()) {
+    add({"--ro-bind", image.root, "/"});
+  } else {
+    add({"--ro-bind", "/usr", "/usr"});
+    for (std::string_view name : {"bin", "sbin", "lib", "lib32", "lib64", "libx32"}) {
+      std::string path = format("/{}", name);
+      std::error_code ignored;
+      if (fs::is_symlink(path, ignored))
+        add({"--symlink", fs::read_symlink(path, ignored).string(), path});
+      else
+        add({"--ro-bind-try", path, path});
+    }
+    for (std::string_view path : kShared) add({"--ro-bind-try", path, path});
+    add({"--ro-bind", program, "/opt/cadre/bin/cadre"});
+  }
+  add({"--proc", "/proc", "--dev", "/dev"});
+  for (std::string_view path : {"/tmp", "/run", "/var/tmp"})
+    if (std::error_code ignored;
+        image.root.empty() || fs::is_directory(image.root + std::string(path), ignored))
+      add({"--size", kScratchBytes, "--tmpfs", path});
+  std::vector<Mount> mounts = order.mounts;  // those within others after them
+  std::ranges::stable_sort(mounts, std::less<>(),
+                           [](const Mount& one) { return one.target.size(); });
+  for (const Mount& one : mounts)
+    add({one.read_only ? "--ro-bind" : "--bind", one.source, one.target});
+  if (order.read_only) add({"--remount-ro", "/"});
+  std::string directory = order.directory.empty() ? image.directory : order.directory;
+  add({"--chdir", directory.empty() ? "/" : directory, "--clearenv"});
+  std::map<std::string, std::string> env = image.env;
+  for (const auto& [key, value] : order.env) env[key] = value;
+  for (const auto& [key, value] : env) add({"--setenv", key, value});
+  return out;
+}
+
+// As images have it: a command of the pod takes the place of both.
+std::vector<std::string> commandOf(const RunOrder& order, const Image& image) {
+  std::vector<std::string> out = order.command.empty() ? image.entrypoint : order.command;
+  const auto& args = !order.args.empty() || !order.command.empty() ? order.args : image.command;
+  out.insert(out.end(), args.begin(), args.end());
+  return out;
+}
+
+class ProcessRuntime final : public Runtime {
+ public:
+  ProcessRuntime(net::Loop& loop, ProcessRuntimeOptions options)
+      : loop_(loop), options_(std::move(options)) {}
+
+  std::string_view name() const override { return "process"; }
+
+  std::vector<std::pair<RunName, Run>> find() override {
+    std::vector<std::pair<RunName, Run>> out;
+    auto below = [](const fs::path& folder) {
+      std::vector<fs::path> found;
+      std::error_code ignored;
+      for (const auto& entry : fs::directory_iterator(folder, ignored))
+        found.push_back(entry.path());
+      std::ranges::sort(found);
+      return found;
+    };
+    for (const fs::path& pod : below(options_.folder))
+      for (const fs::path& container : below(pod))
+        for (const fs::path& attempt : below(container)) {
+          auto number = parseInt(attempt.filename().string());
+          if (!number) continue;
+          RunName name{pod.filename(), container.filename(), static_cast<int>(*number)};
+          ShimState state = readShim(attempt);
+          if (state.alive) listen(name, state.process);
+          out.emplace_back(name, runOf(name, state));
+        }
+    std::ranges::sort(out, std::less<>(), [](auto& one) { return one.first; });
+    return out;
+  }
+
+  Pending start(RunOrder order, Function<void(Result<Run>)> done) override {
+    auto image = findImage(options_.images, order.image);
+    auto fail = [&](Error error) {
+      return loop_.after(0s, [done = std::move(done), error] { done(error); });
+    };
+    if (!image) return fail(image.error());
+    std::vector<std::string> command = commandOf(order, *image);
+    if (command.empty())
+      return fail(
+          {.code = Code::InvalidArgument,
+           .message = format("the image {} has no command: give the container one", order.image)});
+    std::string folder = folderOf(order.name);
+    std::error_code code;
+    fs::create_directories(fs::path(folder).parent_path(), code);
+    fs::create_directories(fs::path(order.log).parent_path(), code);
+    // Whoever makes it is the one who starts this run.
+    if (!fs::create_directory(folder, code))
+      return fail({.code = Code::Conflict,
+                   .message = format("{} cannot be made: {}", folder,
+                                     code ? code.message() : "that run was begun before")});
+    ShimOrder shim{.sandbox = sandboxOf(order, *image, options_.program),
+                   .command = std::move(command),
+                   .log = order.log};
+    return net::runProcess(loop_,
+                           {.argv = {options_.program, "shim", folder},
+                            .env = {{"PATH", "/usr/local/bin:/usr/bin:/bin"}},
+                            .directory = {},
+                            .input = json::write(shim.toJson())},
+                           [this, name = order.name, folder,
+                            done = std::move(done)](Result<net::ProcessResult> result) {
+                             if (!result) return done(result.error());
+                             ShimState state = readShim(folder);
+                             if (state.alive) listen(name, state.process);
+                             done(runOf(name, state));
+                           });
+  }
+
+  void stop(const RunName& run, bool kill) override {
+    if (ShimState state = readShim(folderOf(run)); state.alive && state.process > 1)
+      ::kill(state.process, kill ? SIGUSR1 : SIGTERM);
+  }
+
+  void forget(const std::string& pod) override {
+    std::error_code ignored;
+    if (!pod.empty()) fs::remove_all(fs::path(options_.folder) / pod, ignored);
+  }
+
+ private:
+  std::string folderOf(const RunName& run) const {
+    return fs::path(options_.folder) / run.pod / run.container / format("{:06}", run.attempt);
+  }
+
+  void listen(const RunName& name, int process) {
+    listening_[name] = net::onProcessEnd(loop_, process, [this, name] {
+      listening_.erase(name);
+      Run run = runOf(name, readShim(folderOf(name)));
+      if (ended) ended(name, run);
+    });
+  }
+
+  net::Loop& loop_;
+  const ProcessRuntimeOptions options_;
+  std::map<RunName, Pending> listening_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Runtime>> makeProcessRuntime(net::Loop& loop,
+                                                    ProcessRuntimeOptions options) {
+  auto tried = net::await<net::ProcessResult>(loop, [&](auto done) {
+    return net::runProcess(loop,
+                           {.argv = {"bwrap", "--unshare-user", "--unshare-pid", "--ro-bind", "/",
+                                     "/", "--proc", "/proc", "--", "true"},
+                            .env = {{"PATH", "/usr/local/bin:/usr/bin:/bin"}}},
+                           std::move(done));
+  });
+  if (!tried)
+    return Error{.code = Code::Unavailable,
+                 .message =
+                     "processes need bubblewrap: install the package bubblewrap, or use "
+                     "containers (--runtime docker)"};
+  if (tried->exit_code != 0)
+    return Error{.code = Code::Unavailable,
+                 .message = format("this system lets nobody make namespaces ({}): allow it, or use "
+                                   "containers (--runtime docker)",
+                                   trim(tried->errors))};
+  prctl(PR_SET_CHILD_SUBREAPER, 1);  // who watches over containers is ours to bury
+  return std::unique_ptr<Runtime>(std::make_unique<ProcessRuntime>(loop, std::move(options)));
+}
+
+}  // namespace cadre::node

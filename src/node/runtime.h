@@ -1,0 +1,64 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/function.h"
+#include "base/result.h"
+#include "base/scheduler.h"
+#include "node/pod_step.h"
+
+namespace cadre::node {
+
+struct Mount {
+  std::string source, target;
+  bool read_only = false;
+};
+
+// Which run of which container.
+struct RunName {
+  std::string pod;  // its uid
+  std::string container;
+  int attempt = 0;
+
+  auto operator<=>(const RunName&) const = default;
+};
+
+// A container as it is to run: all that the pod says about it, and what that stands for.
+struct RunOrder {
+  RunName name;
+  std::string image;
+  std::vector<std::string> command, args;  // empty: the image's
+  std::map<std::string, std::string> env;
+  std::string directory;  // empty: the image's
+  std::string hostname;
+  std::vector<Mount> mounts;
+  std::optional<std::int64_t> user, group;
+  bool read_only = false;  // also where nothing is mounted
+  std::string log;
+};
+
+// What runs containers. One run of a container happens once, whatever becomes of this process: it
+// is found again by find(), also when its start was under way. All callbacks come on the loop.
+class Runtime {
+ public:
+  virtual ~Runtime() = default;
+
+  // For people: "process", "docker".
+  virtual std::string_view name() const = 0;
+  // What there is of former times, by pod and container, oldest first; those that run are listened
+  // to from now on.
+  virtual std::vector<std::pair<RunName, Run>> find() = 0;
+  // An error is of the order, or of this machine, and says what to do; its code NotFound is of the
+  // image. What was started is told by `ended` in the end, once.
+  virtual Pending start(RunOrder order, Function<void(Result<Run>)> done) = 0;
+  virtual void stop(const RunName& run, bool kill) = 0;
+  // Forgets all ended runs of a pod.
+  virtual void forget(const std::string& pod) = 0;
+
+  Function<void(const RunName& name, const Run& run)> ended;
+};
+
+}  // namespace cadre::node
