@@ -17,18 +17,18 @@ using testing::Each;
 
 constexpr std::string_view kMaps = "/api/v1/namespaces/default/configmaps";
 
-// Allows everything, after 50 ms.
+// Allows everything, or nothing, after 50 ms.
 class SlowWebhook final : public net::HttpClient {
  public:
-  SlowWebhook(Scheduler& scheduler, int& asked, const std::string& version)
-      : scheduler_(scheduler), asked_(asked), version_(version) {}
+  SlowWebhook(Scheduler& scheduler, int& asked, const std::string& version, const bool& allows)
+      : scheduler_(scheduler), asked_(asked), version_(version), allows_(allows) {}
 
   Pending send(net::HttpRequest request, net::ResponseHandler handler) override {
     ++asked_;
     auto review = json::parse(request.body);
     std::string answer = format(
-        R"({{"apiVersion":"{}","kind":"AdmissionReview","response":{{"uid":"{}","allowed":true,"warnings":["slow"]}}}})",
-        version_, (*review)["request"]["uid"].string());
+        R"({{"apiVersion":"{}","kind":"AdmissionReview","response":{{"uid":"{}","allowed":{},"warnings":["slow"]}}}})",
+        version_, (*review)["request"]["uid"].string(), allows_);
     return scheduler_.after(50ms, [answer, handler = std::move(handler)] {
       handler.head({.status = 200});
       handler.data(answer);
@@ -41,6 +41,7 @@ class SlowWebhook final : public net::HttpClient {
   Scheduler& scheduler_;
   int& asked_;
   const std::string& version_;
+  const bool& allows_;
 };
 
 class SlowWrites : public testing::Test {
@@ -55,7 +56,11 @@ class SlowWrites : public testing::Test {
   SlowWrites() {
     HubOptions options;
     options.connect = [this](const auto&, const auto&) -> Result<std::unique_ptr<net::HttpClient>> {
-      return std::make_unique<SlowWebhook>(scheduler_, asked_, version_);
+      return std::make_unique<SlowWebhook>(scheduler_, asked_, version_, allows_);
+    };
+    options.keep = [this](const auto&) -> Result<> {
+      if (space_-- <= 0) return Error{.code = Code::ResourceExhausted, .message = "no space"};
+      return {};
     };
     hub_ = std::make_unique<Hub>(scheduler_, random_, std::move(options));
     hub_->furnish();
@@ -122,6 +127,8 @@ webhooks:
   FakeScheduler scheduler_;
   Random random_{1};
   int asked_ = 0;
+  bool allows_ = true;
+  int space_ = 1'000'000;                             // for so many writes
   std::string version_ = "admission.k8s.io/v1";  // that the webhook answers in
   std::unique_ptr<Hub> hub_;
   std::unique_ptr<net::HttpClient> client_;
@@ -224,6 +231,107 @@ TEST_F(SlowWrites, WhoNeverGetsThroughIsToldSo) {
     scheduler_.advance(20ms);
   }
   EXPECT_EQ(409, patch->status);
+}
+
+// ---- What goes because something else went
+
+class Collected : public SlowWrites {
+ protected:
+  Collected() {
+    EXPECT_EQ(201, done("POST", "/api/v1/namespaces", "metadata: {name: box}"));
+    EXPECT_EQ(201, done("POST", "/api/v1/namespaces/box/secrets", "metadata: {name: owner}"));
+    std::string uid = hub_->objects().find("secrets", {"box", "owner"})->uid;
+    EXPECT_EQ(201, done("POST", kBox,
+                        format("metadata: {{name: owned, ownerReferences: [{{apiVersion: "
+                               "v1, kind: Secret, name: owner, uid: {}}}]}}",
+                               uid)));
+    EXPECT_EQ(201, done("POST", kBox, "metadata: {name: other}"));
+  }
+  std::string there() {
+    std::string out;
+    for (std::string_view name : {"owned", "other"})
+      if (hub_->objects().find("configmaps", {"box", std::string(name)}))
+        out += format("{} ", name);
+    return out + (hub_->objects().find("namespaces", {"", "box"}) ? "box" : "");
+  }
+  void askAboutDeletions() {
+    EXPECT_EQ(201,
+              done("POST", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+                   R"(
+metadata: {name: keeper}
+webhooks:
+- name: keeper.cases.cadre.dev
+  clientConfig: {url: "https://127.0.0.1:1/keeper"}
+  rules: [{operations: [DELETE], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}]
+  sideEffects: None
+  admissionReviewVersions: [v1]
+)"));
+  }
+
+  static constexpr std::string_view kBox = "/api/v1/namespaces/box/configmaps";
+};
+
+TEST_F(Collected, WebhooksAreAskedAboutWhatAnOwnerLeaves) {
+  askAboutDeletions();
+  allows_ = false;
+  asked_ = 0;
+  EXPECT_EQ(200, done("DELETE", "/api/v1/namespaces/box/secrets/owner", ""));
+  scheduler_.advance(5min);
+  EXPECT_EQ(there(), "owned other box");
+  EXPECT_GT(asked_, 3) << "now and then";
+  EXPECT_LT(asked_, 20) << "not all the time";
+  allows_ = true;
+  scheduler_.advance(2min);
+  EXPECT_EQ(there(), "other box");
+}
+
+TEST_F(Collected, WebhooksAreAskedAboutWhatIsInANamespace) {
+  askAboutDeletions();
+  allows_ = false;
+  EXPECT_EQ(200, done("DELETE", "/api/v1/namespaces/box", ""));
+  scheduler_.advance(5min);
+  EXPECT_EQ(there(), "owned other box");
+  allows_ = true;
+  scheduler_.advance(2min);
+  EXPECT_EQ(there(), "");
+}
+
+TEST_F(Collected, AFullDiskIsNoEndOfIt) {
+  space_ = 1;
+  EXPECT_EQ(200, done("DELETE", "/api/v1/namespaces/box", ""));
+  scheduler_.advance(10s);
+  EXPECT_EQ(there(), "owned other box");
+  space_ = 1'000'000;
+  scheduler_.advance(2min);
+  EXPECT_EQ(there(), "");
+}
+
+TEST_F(Collected, WhatCannotBeWrittenIsNoEndOfItEither) {
+  EXPECT_EQ(201, done("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", R"(
+metadata: {name: lamps.test.dev}
+spec:
+  group: test.dev
+  scope: Namespaced
+  names: {plural: lamps, kind: Lamp}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
+)"));
+  EXPECT_EQ(201, done("POST", "/apis/test.dev/v1/namespaces/box/lamps",
+                      "{apiVersion: test.dev/v1, kind: Lamp, metadata: {name: a}}"));
+  auto serve = [&](std::string_view served) {
+    auto sent =
+        send("PATCH", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/lamps.test.dev",
+             format("[{{op: replace, path: /spec/versions/0/served, value: {}}}]", served),
+             "application/json-patch+json");
+    scheduler_.advance(1s);
+    return sent->status;
+  };
+  EXPECT_EQ(200, serve("false"));
+  EXPECT_EQ(200, done("DELETE", "/api/v1/namespaces/box", ""));
+  scheduler_.advance(1min);
+  EXPECT_EQ(there(), "box");
+  EXPECT_EQ(200, serve("true"));
+  scheduler_.advance(2min);
+  EXPECT_EQ(there(), "");
 }
 
 }  // namespace

@@ -523,6 +523,12 @@ Result<> decodable(const BuiltIn& kind, const Value& object) {
   return {};
 }
 
+std::optional<std::string> misreading(Type type, const Value& value) {
+  Reader reader;
+  reader.structOf(type, value);
+  return reader.problem();
+}
+
 std::vector<std::string> unknownFields(const BuiltIn& kind, const Value& object) {
   std::vector<std::string> out;
   std::string path;

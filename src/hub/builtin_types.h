@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@ namespace cadre::hub {
 // before what is of the wrong type, and of what comes first; here members come in the order of
 // their names. InvalidArgument, with the reason BadRequest.
 Result<> decodable(const BuiltIn& kind, const json::Value& object);
+
+// The same of anything else that has a type, such as options and questions: Go's complaint alone.
+std::optional<std::string> misreading(kube::Type type, const json::Value& value);
 
 // The fields that the kind does not have, for field validation: "spec.containers[0].foo". The
 // server says `unknown field "..."` of each, as a warning, or all in one 400.

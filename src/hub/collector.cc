@@ -10,6 +10,8 @@ namespace cadre::hub {
 namespace {
 
 constexpr int kAtOnce = 100;
+constexpr std::size_t kMany = 50;
+constexpr Duration kPause = 200ms, kFirstRetry = 1s, kLastRetry = 60s;
 constexpr std::string_view kManager = "cadre-hub";
 constexpr std::string_view kOrphan = "orphan", kForeground = "foregroundDeletion";
 constexpr std::string_view kKinds = "apiextensions.k8s.io/customresourcedefinitions";
@@ -29,22 +31,34 @@ json::Value withoutFinalizer(json::Value object, std::string_view finalizer) {
 
 }  // namespace
 
-Collector::Collector(Scheduler& scheduler, Objects& objects, const Kinds& kinds, Registry& registry)
-    : scheduler_(scheduler), objects_(objects), kinds_(kinds), registry_(registry) {}
+Collector::Collector(Scheduler& scheduler, Objects& objects, const Kinds& kinds, Registry& registry,
+                     Admit admit)
+    : scheduler_(scheduler),
+      objects_(objects),
+      kinds_(kinds),
+      registry_(registry),
+      admit_(std::move(admit)) {}
 
 void Collector::told(const Change& change) {
   const State& state = change.after ? change.after : change.before;
   Name name{change.resource, state->key};
+  failures_.erase(name);
+  // Who waits for many is not looked at for each of them.
+  auto oneIsGone = [this](const Name& waits, std::size_t left) {
+    left > kMany ? lookIn(waits, kPause) : lookLater(waits);
+  };
   if (change.before) {
     for (const std::string& owner : change.before->owners)
       if (auto found = dependents_.find(owner); found != dependents_.end()) {
         found->second.erase(name);
-        if (found->second.empty()) {
+        std::size_t left = found->second.size();
+        if (left == 0) {
           dependents_.erase(found);
           gone_.erase(owner);
         }
         // Its owner may wait for it to go.
-        if (auto waits = by_uid_.find(owner); waits != by_uid_.end()) lookLater(waits->second);
+        if (auto waits = by_uid_.find(owner); waits != by_uid_.end())
+          oneIsGone(waits->second, left);
       }
     if (!change.after) {
       by_uid_.erase(state->uid);
@@ -53,8 +67,9 @@ void Collector::told(const Change& change) {
         for (const Name& dependent : dependents->second) lookLater(dependent);
       }
       if (!state->key.ns.empty()) {
-        by_namespace_[state->key.ns].erase(name);
-        lookLater({"namespaces", {"", state->key.ns}});
+        auto& contents = by_namespace_[state->key.ns];
+        contents.erase(name);
+        oneIsGone({"namespaces", {"", state->key.ns}}, contents.size());
       }
       if (std::size_t slash = change.resource.find('/'); slash != std::string::npos)
         lookLater(
@@ -82,6 +97,29 @@ void Collector::lookLater(const Name& name) {
   if (!queued_.insert(name).second) return;
   waiting_.push_back(name);
   if (waiting_.size() == 1) working_ = scheduler_.after(0s, [this] { work(); });
+}
+
+void Collector::lookIn(const Name& name, Duration pause) {
+  auto [place, is_new] = delayed_.try_emplace(name);
+  if (!is_new) return;
+  place->second = scheduler_.after(pause, [this, name] {
+    lookLater(name);
+    delayed_.erase(name);
+  });
+}
+
+void Collector::lookAgain(const Name& name) {
+  lookIn(name,
+         std::min<Duration>(kFirstRetry * (1 << std::min(failures_[name]++, 10)), kLastRetry));
+}
+
+void Collector::mayFail(const Name& name) {
+  unsure_.insert(name);
+  if (unsure_.size() > 1) return;
+  objects_.whenKept([this](const Result<>& kept) {
+    for (const Name& one : std::exchange(unsure_, {}))
+      if (!kept) lookAgain(one);
+  });
 }
 
 void Collector::work() {
@@ -143,7 +181,7 @@ void Collector::checkOwners(const Name& name, const json::Value& object) {
   if (owners.empty() || (left.size() == owners.size() && going < left.size())) return;
   if (left.size() == going) {
     if (going > 0) unblockOwners(name, object);
-    return remove(name, going > 0 ? "Foreground" : "Background");
+    return remove(name, going > 0 ? "Foreground" : "Background", name);
   }
   if (left.size() == owners.size()) return;
   json::Value changed = object;
@@ -167,7 +205,7 @@ void Collector::releaseDependents(const Name& name, const json::Value& object) {
   std::string uid(kube::uid(object));
   auto found = dependents_.find(uid);
   std::set<Name> dependents = found == dependents_.end() ? std::set<Name>() : found->second;
-  bool left = false;
+  bool left = false, failed = false;
   for (const Name& dependent : dependents) {
     State state = objects_.find(dependent.first, dependent.second);
     if (!state) continue;
@@ -183,8 +221,9 @@ void Collector::releaseDependents(const Name& name, const json::Value& object) {
     } else {
       metadata.set("ownerReferences", std::move(owners));
     }
-    write(dependent, std::move(changed));
+    failed |= !write(dependent, std::move(changed));
   }
+  if (failed) return lookAgain(name);
   if (left) return lookLater(name);  // until each of them has let go
   write(name, withoutFinalizer(object, kOrphan));
 }
@@ -212,7 +251,7 @@ void Collector::finishNamespace(const Name& name, const json::Value& object) {
     const std::set<Name> contents = found->second;
     for (const Name& content : contents) {
       State state = objects_.find(content.first, content.second);
-      if (state && !state->deleting) remove(content, "Background");
+      if (state && !state->deleting) remove(content, "Background", name);
     }
     tellRemains(name, object, contents);
     return;  // looked at again when the last of them has gone
@@ -270,27 +309,39 @@ void Collector::finishKind(const Name& name, const json::Value& object) {
       format("{}/{}", object["spec"]["group"].string(), object["spec"]["names"]["plural"].string());
   Objects::Collection all = objects_.all(resource);
   for (const auto& [key, state] : all)
-    if (!state->deleting) remove({resource, key}, "Background");
+    if (!state->deleting) remove({resource, key}, "Background", name);
   if (objects_.all(resource).empty()) write(name, withoutFinalizer(object, kDefinitionCleanUp));
 }
 
-void Collector::write(const Name& name, json::Value object, std::string_view subresource) {
+bool Collector::write(const Name& name, json::Value object, std::string_view subresource) {
   KindRef kind = kinds_.stored(name.first);
-  if (!kind) return;
+  if (!kind) {
+    lookAgain(name);
+    return false;
+  }
   object.make("apiVersion") = kind->resource.apiVersion();
   object.make("kind") = kind->resource.kind;
   auto draft = registry_.update(kind, name.second, std::move(object),
                                 {.manager = std::string(kManager),
                                  .subresource = std::string(subresource),
                                  .validation = FieldValidation::Ignore});
-  if (draft) (void)static_cast<bool>(registry_.finish(*std::move(draft)));
+  bool written = draft && registry_.finish(*std::move(draft));
+  written ? mayFail(name) : lookAgain(name);
+  return written;
 }
 
-void Collector::remove(const Name& name, std::string_view propagation) {
+void Collector::remove(const Name& name, std::string_view propagation, const Name& because) {
   KindRef kind = kinds_.stored(name.first);
-  if (!kind) return;
-  Deleting deleting{.propagation = std::string(propagation), .grace = std::nullopt};
-  (void)static_cast<bool>(registry_.remove(kind, name.second, deleting));
+  if (!kind) return lookAgain(because);
+  State state = objects_.find(name.first, name.second);
+  if (!state || !asking_.insert(name).second) return;
+  Deleting deleting{
+      .uid = state->uid, .propagation = std::string(propagation), .grace = std::nullopt};
+  admit_(kind, *state, deleting, [this, name, because, kind, deleting](bool admitted) {
+    asking_.erase(name);
+    bool removed = admitted && registry_.remove(kind, name.second, deleting);
+    removed ? mayFail(because) : lookAgain(because);
+  });
 }
 
 }  // namespace cadre::hub

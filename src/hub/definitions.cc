@@ -61,7 +61,11 @@ void Definitions::look(const kube::ObjectKey& key) {
   definition->make("status") = std::move(status);
   auto draft = registry_.update(kind, key, *std::move(definition),
                                 {.manager = "cadre-hub", .subresource = "status"});
-  if (draft) (void)static_cast<bool>(registry_.finish(*std::move(draft)));
+  bool written = draft && registry_.finish(*std::move(draft));
+  objects_.whenKept([this, key, written](const Result<>& kept) {
+    if (written && kept) return;
+    again_[key] = scheduler_.after(1s, [this, key] { look(key); });
+  });
 }
 
 std::vector<std::string> Definitions::warnings(const Draft& draft) const {

@@ -27,6 +27,7 @@ class Definitions {
   Registry& registry_;
   Watches& watches_;
   const std::vector<const kube::Kind*> natives_;
+  std::map<kube::ObjectKey, Pending> again_;  // what could not be written
 };
 
 }  // namespace cadre::hub

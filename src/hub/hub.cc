@@ -60,7 +60,11 @@ Hub::Hub(Scheduler& scheduler, Random& random, HubOptions options)
       admission_(scheduler, random, objects_, std::move(options_.connect),
                  std::move(options_.locate)),
       watches_(scheduler, options_.watches),
-      collector_(scheduler, objects_, kinds_, registry_),
+      collector_(scheduler, objects_, kinds_, registry_,
+                 [this](const KindRef& kind, const Stored& state, const Deleting& deleting,
+                        Function<void(bool)> then) {
+                   admitCollected(kind, state, deleting, std::move(then));
+                 }),
       limits_(scheduler, objects_, kinds_, registry_),
       definitions_(scheduler, objects_, kinds_, registry_, watches_, options_.natives) {
   for (KindRef& kind : servedBuiltIns()) kinds_.add(std::move(kind));

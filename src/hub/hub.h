@@ -85,7 +85,9 @@ class Hub {
   void update(const CallRef& call);
   void patch(const CallRef& call);
   void remove(const CallRef& call);
-  Asking askingToRemove(const CallRef& call, const Stored& state, const Deleting& deleting) const;
+  static Asking askingToRemove(const KindRef& kind, const Stored& state, const Deleting& deleting);
+  void admitCollected(const KindRef& kind, const Stored& state, const Deleting& deleting,
+                      Function<void(bool admitted)> then);
   void removeAdmitted(const CallRef& call, const Deleting& deleting, const Stored& there);
   void removeAll(const CallRef& call);
   void removeEach(const CallRef& call, const Deleting& deleting, const Page& page,
@@ -133,6 +135,8 @@ class Hub {
   Admission admission_;
   Watches watches_;
   Collector collector_;
+  std::map<std::uint64_t, Pending> collecting_;  // what webhooks are asked about
+  std::uint64_t collected_ = 0;
   Limits limits_;
   Definitions definitions_;
 };

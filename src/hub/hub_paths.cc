@@ -3,6 +3,7 @@
 
 #include "base/format.h"
 #include "base/strings.h"
+#include "hub/builtin_types.h"
 #include "hub/call.h"
 #include "hub/discovery.h"
 #include "hub/openapi.h"
@@ -14,6 +15,18 @@ namespace {
 
 constexpr std::string_view kAggregated =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+// What asks for something that is kept nowhere, and is of the wrong type.
+std::optional<Failure> unreadable(const kube::GroupVersionKind& kind, const json::Value& body) {
+  if (body.isNull()) return std::nullopt;
+  std::string cannot = format("{} in version \"{}\" cannot be handled as a {}: ", kind.kind,
+                              kind.version, kind.kind);
+  if (!body.isObject()) return badRequest(cannot + "it is no object");
+  if (const std::string& said = body["kind"].string(); !said.empty() && said != kind.kind)
+    return badRequest(cannot + format("it is a {}", said));
+  if (auto why = misreading(kube::Type::of(kind), body)) return badRequest(cannot + *why);
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -147,6 +160,8 @@ void Hub::review(const CallRef& call) {
   auto body = asked.plural == "selfsubjectreviews" ? Outcome<json::Value>(json::Value())
                                                    : parseBody(*call, writing);
   if (!body) return refuse(call, body.failure());
+  if (KindRef kind = kinds_.find(asked.group, asked.version, asked.plural))
+    if (auto failure = unreadable(kind->resource.gvk(), *body)) return refuse(call, *failure);
   std::optional<Answer> answered;
   bool local = asked.plural == "localsubjectaccessreviews";
   if (asked.ns.empty() == local) return refuse(call, noSuchResource());
@@ -173,6 +188,8 @@ void Hub::requestToken(const CallRef& call) {
   Writing writing;
   auto body = parseBody(*call, writing);
   if (!body) return refuse(call, body.failure());
+  if (auto failure = unreadable({"authentication.k8s.io", "v1", "TokenRequest"}, *body))
+    return refuse(call, *failure);
   auto made = tokens_.request(*account, *body);
   if (auto* failure = std::get_if<Failure>(&made)) return refuse(call, *failure);
   answer(call, 201, std::get<json::Value>(made));

@@ -3,6 +3,7 @@
 
 #include "base/format.h"
 #include "base/strings.h"
+#include "hub/builtin_types.h"
 #include "hub/call.h"
 #include "json/parse.h"
 #include "json/write.h"
@@ -127,7 +128,10 @@ std::optional<Failure> Hub::checkKind(const Call& call, json::Value& object) con
     if (kind.empty()) kind = resource.kind;
     if (version.empty()) version = resource.apiVersion();
   } else if (call.asked.subresource == "scale") {
-    return std::nullopt;
+    if ((kind.empty() || kind == "Scale") && (version.empty() || version == "autoscaling/v1"))
+      return std::nullopt;
+    return badRequest(format("the object provided is {} {}, and a scale takes autoscaling/v1 Scale",
+                             version, kind));
   } else if (kind.empty()) {
     return badRequest(
         format("Object 'Kind' is missing in '{}'", shorten(json::write(object), 200)));
@@ -300,6 +304,12 @@ Outcome<Deleting> Hub::parseDeleting(Call& call) const {
                      format("no kind \"{}\" is registered for version \"{}\" here: a DELETE takes "
                             "DeleteOptions",
                             kind, options["apiVersion"].string())};
+    // What was meant to keep something from happening never goes unread.
+    static const kube::Type kType = kube::Type::of("", "v1", "DeleteOptions");
+    if (auto why = misreading(kType, options))
+      return Failure{
+          500, "",
+          format("DeleteOptions in version \"v1\" cannot be handled as a DeleteOptions: {}", *why)};
   } else {
     options.make("propagationPolicy") = call.option("propagationPolicy");
     if (call.asked.has("orphanDependents"))
@@ -309,9 +319,15 @@ Outcome<Deleting> Hub::parseDeleting(Call& call) const {
       if (!seconds) return noNumber(grace);
       options.make("gracePeriodSeconds") = *seconds;
     }
+    if (call.asked.has("uid")) options.make("preconditions").make("uid") = call.option("uid");
   }
-  Deleting deleting{.uid = options["preconditions"]["uid"].string(),
-                    .resource_version = options["preconditions"]["resourceVersion"].string(),
+  auto condition = [&](std::string_view field) -> std::optional<std::string> {
+    const json::Value& value = options["preconditions"][field];
+    if (value.isNull()) return std::nullopt;
+    return value.string();
+  };
+  Deleting deleting{.uid = condition("uid"),
+                    .resource_version = condition("resourceVersion"),
                     .propagation = options["propagationPolicy"].string()};
   if (options["orphanDependents"].isBool() && deleting.propagation.empty())
     deleting.propagation = options["orphanDependents"].boolean() ? "Orphan" : "Background";
@@ -348,24 +364,42 @@ void Hub::remove(const CallRef& call) {
       std::ranges::find(kNeeded, call->asked.name) != std::end(kNeeded))
     return refuse(call, forbidden(call->kind->resource, call->asked.name,
                                   "this namespace may not be deleted"));
-  admit(call, askingToRemove(call, *there, *deleting),
+  admit(call, askingToRemove(call->kind, *there, *deleting),
         [this, deleting = *deleting, there](const CallRef& call, const Asking&) {
           removeAdmitted(call, deleting, *there);
         });
 }
 
-Asking Hub::askingToRemove(const CallRef& call, const Stored& state,
-                           const Deleting& deleting) const {
+Asking Hub::askingToRemove(const KindRef& kind, const Stored& state, const Deleting& deleting) {
   json::Object options{{"kind", "DeleteOptions"}, {"apiVersion", "meta.k8s.io/v1"}};
   if (!deleting.propagation.empty()) options.set("propagationPolicy", deleting.propagation);
   if (deleting.grace) options.set("gracePeriodSeconds", *deleting.grace);
   if (deleting.dry_run) options.set("dryRun", json::Array{"All"});
   return {.operation = "DELETE",
-          .kind = call->kind,
+          .kind = kind,
           .key = state.key,
-          .old = valueOf(*call->kind, state),
+          .old = valueOf(*kind, state),
           .options = std::move(options),
           .dry_run = deleting.dry_run};
+}
+
+// What goes because something else went is asked about in the name of who does that elsewhere.
+void Hub::admitCollected(const KindRef& kind, const Stored& state, const Deleting& deleting,
+                         Function<void(bool admitted)> then) {
+  Asking asking = askingToRemove(kind, state, deleting);
+  if (!admission_.concerns(asking)) return then(true);
+  State ns = objects_.find("namespaces", {"", state.key.ns});
+  bool whole = ns && ns->deleting;
+  asking.user =
+      User::serviceAccount(
+          {"kube-system", whole ? "namespace-controller" : "generic-garbage-collector"}, "")
+          .info();
+  std::uint64_t number = ++collected_;
+  collecting_[number] =
+      admission_.ask(std::move(asking), [this, number, then = std::move(then)](const auto& answer) {
+        scheduler_.post([this, number] { collecting_.erase(number); });
+        then(static_cast<bool>(answer));
+      });
 }
 
 void Hub::removeAdmitted(const CallRef& call, const Deleting& deleting, const Stored& there) {
@@ -397,7 +431,7 @@ void Hub::removeEach(const CallRef& call, const Deleting& deleting, const Page& 
                      std::size_t first) {
   for (std::size_t at = first; at < page.items.size(); ++at) {
     const State& state = page.items[at];
-    Asking asking = askingToRemove(call, *state, deleting);
+    Asking asking = askingToRemove(call->kind, *state, deleting);
     asking.key.name.clear();  // nobody named it
     if (admission_.concerns(asking))
       return admit(call, std::move(asking),

@@ -8,6 +8,7 @@
 namespace cadre::hub {
 namespace {
 
+constexpr Duration kRetry = 1s;
 constexpr std::string_view kRanges = "limitranges", kQuotas = "resourcequotas";
 constexpr std::string_view kOfClass = ".storageclass.storage.k8s.io/";
 
@@ -30,16 +31,28 @@ bool isOver(const json::Value& pod) {
   return phase == "Succeeded" || phase == "Failed";
 }
 
-// What the containers of a pod ask for together: those that run at a time.
+// What the containers of a pod ask for together: those that run at a time. Sidecars run beside all
+// that come after them.
 Amounts podAmounts(const json::Value& pod, std::string_view which) {
-  Amounts sum, first;
+  Amounts sum, sidecars, first;
   for (const json::Value& container : pod["spec"]["containers"].array())
     for (const auto& [name, value] : container["resources"][which].object())
       add(sum, name, quantity(value));
-  for (const json::Value& container : pod["spec"]["initContainers"].array())
-    for (const auto& [name, value] : container["resources"][which].object())
-      first[name] = std::max(first[name], quantity(value));
+  for (const json::Value& container : pod["spec"]["initContainers"].array()) {
+    bool stays = container["restartPolicy"].string() == "Always";
+    Amounts now = sidecars;
+    for (const auto& [name, value] : container["resources"][which].object()) {
+      add(now, name, quantity(value));
+      if (stays) add(sidecars, name, quantity(value));
+    }
+    for (const auto& [name, value] : now) first[name] = std::max(first[name], value);
+  }
+  for (const auto& [name, value] : sidecars) add(sum, name, value);
   for (const auto& [name, value] : first) sum[name] = std::max(sum[name], value);
+  for (const auto& [name, value] : pod["spec"]["resources"][which].object())
+    sum[name] = quantity(value);
+  for (const auto& [name, value] : pod["spec"]["overhead"].object())
+    if (which == "requests" || sum.contains(name)) add(sum, name, quantity(value));
   return sum;
 }
 
@@ -66,15 +79,29 @@ std::string text(const Amounts& amounts, const std::vector<std::string>& names) 
   return join(parts, ",");
 }
 
+std::string countOf(const kube::Resource& resource) {
+  return format("count/{}{}", resource.plural, resource.group.empty() ? "" : "." + resource.group);
+}
+
+// Whether an object of the kind takes more than its place.
+bool takesMore(const Kind& kind) {
+  return isPod(kind) || kind.storage == "services" || kind.storage == "persistentvolumeclaims";
+}
+
+bool isCompute(std::string_view amount) {
+  return amount == "cpu" || amount == "memory" || amount == "ephemeral-storage" ||
+         (amount.starts_with("requests.") && amount != "requests.storage") ||
+         amount.starts_with("limits.");
+}
+
 }  // namespace
 
 Amounts amountsOf(const Kind& kind, const json::Value& object) {
   Amounts amounts;
   const kube::Quantity one = *kube::Quantity::parse("1");
   const kube::Resource& resource = kind.resource;
+  amounts[countOf(resource)] = one;
   if (isPod(kind) && isOver(object)) return amounts;
-  amounts[format("count/{}{}", resource.plural,
-                 resource.group.empty() ? "" : "." + resource.group)] = one;
   if (resource.group.empty()) amounts[resource.plural] = one;
   if (isPod(kind)) {
     for (const auto& [name, value] : podAmounts(object, "requests")) {
@@ -221,9 +248,7 @@ std::optional<Failure> Limits::check(const Draft& draft) const {
     std::vector<std::string> missing, beyond;
     for (const auto& [name, value] : quota["spec"]["hard"].object()) {
       hard[name] = quantity(value);
-      bool compute = name == "cpu" || name == "memory" || name.starts_with("requests.") ||
-                     name.starts_with("limits.");
-      if (isPod(kind) && compute && name != "requests.storage" && !draft.before)
+      if (isPod(kind) && isCompute(name) && name != "ephemeral-storage" && !draft.before)
         if (auto names = silent(draft.object, name); !names.empty())
           missing.push_back(format("{} for: {}", name, join(names, ",")));
     }
@@ -250,7 +275,7 @@ std::optional<Failure> Limits::check(const Draft& draft) const {
   return std::nullopt;
 }
 
-// Counted anew each time: so it is never off.
+// Counted anew each time: so it is never off. What an object takes is read out of it once.
 Amounts Limits::usedIn(const std::string& ns, const Amounts& counted) const {
   Amounts used;
   for (const auto& [name, most] : counted) used[name];
@@ -258,27 +283,45 @@ Amounts Limits::usedIn(const std::string& ns, const Amounts& counted) const {
     for (const Kinds::Version& version : group.versions)
       for (const auto& [plural, kind] : version.kinds) {
         if (kind->stored_version != kind->resource.version) continue;
-        bool counts = std::ranges::any_of(counted, [&](const auto& one) {
-          return one.first == plural || one.first.starts_with("count/" + plural) ||
-                 (isPod(*kind)) || (plural == "services" && one.first.starts_with("services.")) ||
-                 (plural == "persistentvolumeclaims" &&
+        std::string count = countOf(kind->resource);
+        bool counts = std::ranges::any_of(counted, [&, &plural = plural,
+                                                    &kind = kind](const auto& one) {
+          return (one.first == plural && group.name.empty()) || one.first == count ||
+                 (isPod(*kind) && isCompute(one.first)) ||
+                 (kind->storage == "services" && one.first.starts_with("services.")) ||
+                 (kind->storage == "persistentvolumeclaims" &&
                   (one.first == "requests.storage" || one.first.find(kOfClass) != one.first.npos));
         });
         if (!counts) continue;
-        for (const json::Value& object : inNamespace(kind->storage, ns))
-          for (const auto& [name, amount] : amountsOf(*kind, object))
+        const Objects::Collection& all = objects_.all(kind->storage);
+        std::int64_t places = 0;
+        for (auto at = all.lower_bound({ns, ""}); at != all.end() && at->first.ns == ns; ++at) {
+          ++places;
+          if (!takesMore(*kind)) continue;
+          for (const auto& [name, amount] : takenBy(*kind, at->second))
             if (used.contains(name)) add(used, name, amount);
+        }
+        if (takesMore(*kind)) continue;
+        for (const std::string& name : {count, group.name.empty() ? plural : std::string()})
+          if (used.contains(name)) used[name] = *kube::Quantity::parse(format("{}", places));
       }
   return used;
+}
+
+const Amounts& Limits::takenBy(const Kind& kind, const State& state) const {
+  Taken& taken = taken_[{kind.storage, state->key}];
+  if (taken.of != state) taken = {state, amountsOf(kind, state->value())};
+  return taken.amounts;
 }
 
 void Limits::told(const Change& change) {
   const State& state = change.after ? change.after : change.before;
   const std::string& ns = state->key.ns;
+  if (!change.after) taken_.erase({change.resource, state->key});
   const Objects::Collection& quotas = objects_.all(kQuotas);
   auto first = quotas.lower_bound({ns, ""});
   if (ns.empty() || first == quotas.end() || first->first.ns != ns) return;
-  if (!outdated_.insert(ns).second || outdated_.size() > 1) return;
+  outdated_.insert(ns);
   writing_ = scheduler_.after(0s, [this] { writeDown(); });
 }
 
@@ -300,7 +343,12 @@ void Limits::writeDown() {
       changed.make("kind") = kind->resource.kind;
       auto draft = registry_.update(kind, kube::ObjectKey::of(quota), std::move(changed),
                                     {.manager = "cadre-hub", .subresource = "status"});
-      if (draft) (void)static_cast<bool>(registry_.finish(*std::move(draft)));
+      bool written = draft && registry_.finish(*std::move(draft));
+      objects_.whenKept([this, ns, written](const Result<>& kept) {
+        if (written && kept) return;
+        outdated_.insert(ns);
+        writing_ = scheduler_.after(kRetry, [this] { writeDown(); });
+      });
     }
 }
 

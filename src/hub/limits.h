@@ -39,13 +39,19 @@ class Limits {
  private:
   std::vector<json::Value> inNamespace(std::string_view resource, const std::string& ns) const;
   Amounts usedIn(const std::string& ns, const Amounts& counted) const;
+  const Amounts& takenBy(const Kind& kind, const State& state) const;
   void writeDown();
 
   Scheduler& scheduler_;
   Objects& objects_;
   const Kinds& kinds_;
   Registry& registry_;
-  std::set<std::string> outdated_;  // namespaces
+  struct Taken {
+    State of;
+    Amounts amounts;
+  };
+  mutable std::map<std::pair<std::string, kube::ObjectKey>, Taken> taken_;  // as it was read last
+  std::set<std::string> outdated_;                                          // namespaces
   Pending writing_;
 };
 

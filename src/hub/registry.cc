@@ -6,6 +6,7 @@
 
 #include "base/format.h"
 #include "base/strings.h"
+#include "hub/builtin_types.h"
 #include "hub/render.h"
 #include "json/parse.h"
 #include "json/patch.h"
@@ -271,13 +272,10 @@ Outcome<Draft> Registry::update(KindRef kind, const kube::ObjectKey& key, json::
   json::Value old = valueOf(*kind, *before);
   if (writing.subresource == "scale") {
     json::Value whole = old;
-    const json::Value& wanted = object["spec"]["replicas"];
-    if (!wanted.isNull() && !wanted.isInteger())
-      return badRequest(
-          format("Scale in version \"v1\" cannot be handled as a Scale: json: cannot unmarshal {} "
-                 "into Go struct field ScaleSpec.spec.replicas of type int32",
-                 wanted.typeName()));
-    std::int64_t replicas = wanted.integer();
+    static const kube::Type kType = kube::Type::of(kScale.gvk());
+    if (auto why = misreading(kType, object))
+      return badRequest(format("Scale in version \"v1\" cannot be handled as a Scale: {}", *why));
+    std::int64_t replicas = object["spec"]["replicas"].integer();
     if (replicas < 0 && kind->type())  // a custom kind checks its own field
       return invalid(
           kScale, key.name,
@@ -370,7 +368,7 @@ Outcome<Draft> Registry::replace(KindRef kind, State before, json::Value old, js
     return conflict(kind->resource, before->key.name,
                     format("Precondition failed: UID in precondition: {}, UID in object meta: {}",
                            uid, kube::uid(old)));
-  if (!version.empty() && version != kube::resourceVersion(old))
+  if (!version.empty() && version != "0" && version != kube::resourceVersion(old))
     return conflict(kind->resource, before->key.name,
                     "the object has been modified; please apply your changes to the latest version "
                     "and try again");
@@ -539,8 +537,10 @@ Outcome<Written> Registry::finish(Draft draft) {
   std::vector<kube::FieldError> errors;
   if (draft.before && kube::isDeleting(old)) {
     std::vector<std::string> added;
+    auto finalizers = kube::finalizers(old);
+    std::set<std::string_view> there(finalizers.begin(), finalizers.end());
     for (std::string_view finalizer : kube::finalizers(draft.object))
-      if (!kube::hasFinalizer(old, finalizer)) added.push_back(kube::inQuotes(finalizer));
+      if (!there.contains(finalizer)) added.push_back(kube::inQuotes(finalizer));
     if (!added.empty())
       errors.push_back({.path = "metadata.finalizers",
                         .fault = kube::Fault::Forbidden,
@@ -591,11 +591,10 @@ Outcome<Written> Registry::remove(KindRef kind, const kube::ObjectKey& key,
     failure.details.set("kind", kind->resource.kind);
     return failure;
   };
-  if (!deleting.uid.empty() && deleting.uid != kube::uid(object))
-    return differs("UID", deleting.uid, kube::uid(object));
-  if (!deleting.resource_version.empty() &&
-      deleting.resource_version != kube::resourceVersion(object))
-    return differs("ResourceVersion", deleting.resource_version, kube::resourceVersion(object));
+  if (deleting.uid && *deleting.uid != kube::uid(object))
+    return differs("UID", *deleting.uid, kube::uid(object));
+  if (deleting.resource_version && *deleting.resource_version != kube::resourceVersion(object))
+    return differs("ResourceVersion", *deleting.resource_version, kube::resourceVersion(object));
 
   // Who deletes with orphans or in the foreground leaves that to the garbage collector.
   json::Array finalizers;

@@ -29,8 +29,8 @@ struct Writing {
 };
 
 struct Deleting {
-  std::string uid = {}, resource_version = {};  // preconditions
-  std::string propagation = {};                 // Background, Foreground, Orphan
+  std::optional<std::string> uid = {}, resource_version = {};  // preconditions
+  std::string propagation = {};                                // Background, Foreground, Orphan
   std::optional<std::int64_t> grace = {};
   bool dry_run = false;
 };

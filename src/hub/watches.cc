@@ -46,6 +46,7 @@ std::shared_ptr<Watches::Watch> Watches::add(std::shared_ptr<net::ServerRequest>
   watch->wanted = std::move(wanted);
   watch->seen = revision;
   watches_.push_back(watch);
+  ++by_user_[watch->wanted.user];
   revision_ = std::max(revision_, revision);
   std::weak_ptr<Watch> weak = watch;
   watch->request->onGone([this, weak] {
@@ -174,7 +175,9 @@ void Watches::end(std::string_view storage) {
 
 void Watches::drop(const std::shared_ptr<Watch>& watch) {
   watch->timeout.reset();
-  std::erase(watches_, watch);
+  if (std::erase(watches_, watch) == 0) return;
+  auto counted = by_user_.find(watch->wanted.user);
+  if (--counted->second == 0) by_user_.erase(counted);
 }
 
 }  // namespace cadre::hub

@@ -28,7 +28,8 @@ struct Selection {
 class Watches {
  public:
   struct Limits {
-    std::size_t count = 10'000;
+    // Fewer than there are connections (net::HttpServerOptions): one is left for everybody else.
+    std::size_t count = 3'000, of_one_user = 1'500;
     std::size_t backlog = 8u << 20;
     Duration bookmarks = 60s;
   };
@@ -39,12 +40,17 @@ class Watches {
     Include include = Include::Metadata;
     bool bookmarks = false;
     Duration timeout = 0s;
+    std::string user = {};  // whose it is; empty: of somebody who may have any number
   };
 
   Watches(Scheduler& scheduler, Limits limits);
   ~Watches();
 
   std::size_t count() const { return watches_.size(); }
+  std::size_t count(const std::string& user) const {
+    auto found = by_user_.find(user);
+    return found == by_user_.end() ? 0 : found->second;
+  }
   // Begins with what there is (ADDED, and a bookmark that says so), or with what happened since a
   // revision. `revision`: what is told from now on comes after it.
   void open(std::shared_ptr<net::ServerRequest> request, Wanted wanted,
@@ -80,6 +86,7 @@ class Watches {
   const Limits limits_;
   std::int64_t revision_ = 0;  // the newest that was told
   std::list<std::shared_ptr<Watch>> watches_;
+  std::map<std::string, std::size_t> by_user_;
   Line last_;
   Pending bookmarks_;
 };

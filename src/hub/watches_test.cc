@@ -2,6 +2,8 @@
 
 #include "base/format.h"
 #include "hub/builtin_kind.h"
+#include "hub/hub.h"
+#include "hub/transport.h"
 #include "json/parse.h"
 
 namespace cadre::hub {
@@ -133,6 +135,54 @@ TEST(Watches, EndInTheirTimeAndWithTheirClientOrKind) {
   f.watches.end("configmaps");
   EXPECT_TRUE(closed->ended);
   EXPECT_EQ(f.watches.count(), 0u);
+}
+
+// Who may watch cannot keep everybody else from it.
+TEST(Hub, NobodyHasAllTheWatches) {
+  FakeScheduler scheduler;
+  Random random{1};
+  Hub hub(scheduler, random, {.watches = {.count = 4, .of_one_user = 2}});
+  hub.furnish();
+  auto ask = [&](net::HttpClient& client, std::string method, std::string target,
+                 std::string body) {
+    auto status = std::make_shared<int>(0);
+    net::ResponseHandler handler;
+    handler.head = [status](const net::ResponseHead& head) { *status = head.status; };
+    handler.data = [](std::string_view) {};
+    handler.end = [](const Result<>&) {};
+    Pending pending = client.send({.method = std::move(method),
+                                   .target = std::move(target),
+                                   .headers = {{"content-type", "application/json"}},
+                                   .body = std::move(body)},
+                                  std::move(handler));
+    scheduler.advance(1s);
+    return std::pair(*status, std::move(pending));
+  };
+  auto admin = directTransport(scheduler, hub, "admin", {"system:masters"});
+  EXPECT_EQ(
+      201,
+      ask(*admin, "POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+          R"({"metadata":{"name":"readers"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"view"},"subjects":[{"kind":"Group","name":"readers","apiGroup":"rbac.authorization.k8s.io"}]})")
+          .first);
+  std::vector<Pending> open;
+  auto watch = [&](net::HttpClient& client) {
+    auto [status, pending] = ask(client, "GET", "/api/v1/configmaps?watch=1", "");
+    open.push_back(std::move(pending));
+    return status;
+  };
+  auto jane = directTransport(scheduler, hub, "jane", {"readers"});
+  auto joe = directTransport(scheduler, hub, "joe", {"readers"});
+  auto ann = directTransport(scheduler, hub, "ann", {"readers"});
+  EXPECT_EQ(watch(*jane), 200);
+  EXPECT_EQ(watch(*jane), 200);
+  EXPECT_EQ(watch(*jane), 429) << "that is her share";
+  EXPECT_EQ(watch(*joe), 200);
+  EXPECT_EQ(watch(*joe), 200);
+  EXPECT_EQ(watch(*ann), 429) << "that is all";
+  EXPECT_EQ(watch(*admin), 200) << "who can put an end to it can look";
+  open.clear();
+  scheduler.advance(1s);
+  EXPECT_EQ(watch(*jane), 200);
 }
 
 }  // namespace
