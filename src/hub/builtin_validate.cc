@@ -164,9 +164,10 @@ void checkMetadataUpdate(const At& meta, const Value& old) {
       meta[field].invalid("field is immutable");
   if (old["deletionTimestamp"].isNull()) return;
   std::vector<std::string> added;
-  const json::Array& before = old["finalizers"].array();
+  std::set<std::string_view> before;
+  for (const Value& one : old["finalizers"].array()) before.insert(one.string());
   for (const Value& one : meta["finalizers"]->array())
-    if (std::ranges::find(before, one) == before.end()) added.push_back(one.string());
+    if (!before.contains(one.string())) added.push_back(one.string());
   if (!added.empty())
     meta["finalizers"].forbidden(
         format("no new finalizers can be added if the object is being deleted, found new "
