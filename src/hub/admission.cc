@@ -271,7 +271,7 @@ class Admission::Round : public std::enable_shared_from_this<Round> {
       auto patch = json::parse(text.value_or(""));
       if (!text || !patch || said["patchType"].string() != "JSONPatch")
         return wrong("its patch is no JSONPatch");
-      auto patched = json::applyJsonPatch(asking_.object, *patch);
+      auto patched = json::applyJsonPatch(asking_.object, *patch, {.replaces_missing = true});
       // It was reached and it answered: its failurePolicy does not cover what it says.
       if (!patched || !patched->isObject())
         return end(internal(format("the patch of webhook \"{}\" does not fit: {}", hook.name,

@@ -58,6 +58,10 @@ void Hub::servePath(const CallRef& call) {
   if (alone && first == "metrics") return serveMetrics(call);
   if (alone && first == "backup" && options_.backup) return options_.backup(call->request);
   if (first == "openapi" && path.size() > 1 && path[1] == "v3") return serveOpenApi(call);
+  if (first == "openapi" && path.size() == 2 && path[1] == "v2" &&
+      call->request->headers.get("accept").find("protobuf") != std::string_view::npos)
+    return answer(call, 200, "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
+                  openApi2());
   if (first == "api" || first == "apis") return serveDiscovery(call);
   answer(call, 404, std::string(kText), std::string(kNoPage));
 }

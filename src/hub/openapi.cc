@@ -193,4 +193,21 @@ json::Value openApi(const Kinds::Group& group, const Kinds::Version& version) {
                       {"components", json::Object{{"schemas", std::move(schemas.all)}}}};
 }
 
+std::string openApi2() {
+  // A field of a message with bytes in it; all of these are short.
+  auto field = [](int number, std::string_view bytes) {
+    std::string out;
+    out.push_back(static_cast<char>(number << 3 | 2));
+    out.push_back(static_cast<char>((bytes.size() & 0x7f) | 0x80));
+    out.push_back(static_cast<char>(bytes.size() >> 7));
+    return out.append(bytes);
+  };
+  std::string parameter = field(2, "query") + field(4, "fieldValidation") + field(6, "string");
+  std::string kind = field(1, "x-kubernetes-group-version-kind") +
+                     field(2, field(2, "group: \"\"\nkind: Namespace\nversion: v1\n"));
+  std::string patch = field(8, field(1, field(2, field(3, parameter)))) + field(13, kind);
+  std::string path = field(1, "/api/v1/namespaces/{name}") + field(2, field(8, patch));
+  return field(1, "2.0") + field(2, field(1, "Kubernetes")) + field(8, field(2, path));
+}
+
 }  // namespace cadre::hub

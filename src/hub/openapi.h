@@ -12,4 +12,8 @@ namespace cadre::hub {
 std::string openApiName(const Kinds::Group& group, const Kinds::Version& version);
 json::Value openApi(const Kinds::Group& group, const Kinds::Version& version);
 
+// Of OpenAPI 2 the one thing that kubectl still asks it for, when it applies a List: that fields
+// are validated here. In protobuf, the only form that it asks in.
+std::string openApi2();
+
 }  // namespace cadre::hub

@@ -311,7 +311,7 @@ Outcome<json::Value> Registry::patched(const Kind& kind, const json::Value& curr
         return badRequest(
             "error decoding patch: json: cannot unmarshal object into Go value of "
             "type jsonpatch.Patch");
-      auto result = json::applyJsonPatch(current, patch);
+      auto result = json::applyJsonPatch(current, patch, {.replaces_missing = true});
       if (result) return *std::move(result);
       if (result.error().code == Code::ResourceExhausted) return failureOf(result.error());
       Failure failure{422, "Invalid",

@@ -127,6 +127,9 @@ class JsonPatcher {
   }
 
   Result<> replace(const Pointer& path, Value value) {
+    if (limits_.replaces_missing && !path.isRoot())
+      if (const Value* parent = path.parent().find(document_); parent && parent->isObject())
+        return add(path, std::move(value));
     CADRE_LET(Value * target, find(path));
     *target = std::move(value);
     return {};

@@ -17,6 +17,8 @@ struct PatchLimits {
   std::size_t added_bytes = 16u << 20;
   // Values that are looked at or moved to make room, together.
   std::size_t work = 100'000'000;
+  // As API servers do it: a member that is not there is replaced, too. Clients rely on it.
+  bool replaces_missing = false;
 };
 
 // A JSON patch (RFC 6902): add, remove, replace, move, copy, test. All or nothing.

@@ -55,6 +55,14 @@ class KubectlTest(HubTest):
         self.assertEqual(web["spec"]["template"]["spec"]["containers"][0].get("resources", {}), {})
         self.assertEqual(web["metadata"]["generation"], 2)
 
+    def test_apply_of_a_list(self):
+        things = {"apiVersion": "v1", "kind": "List", "items": [
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": "b"}} for name in ("one", "two")]}
+        self.assertIn("configmap/two created", self.k("apply", "-f", "-", input=json.dumps(things)))
+        self.assertIn("unchanged", self.k("apply", "-f", "-", input=json.dumps(things)))
+        things["items"][1]["dat"] = {}
+        self.assertIn('unknown field "dat"', self.k("apply", "-f", "-", input=json.dumps(things), fails=True))
+
     def test_apply_on_the_servers_side(self):
         self.k("apply", "--server-side", "-f", "-", input=DEPLOYMENT)
         mine = DEPLOYMENT.replace("replicas: 2", "replicas: 5")
