@@ -15,6 +15,8 @@ void addVersion(CLI::App& app, const Surroundings& surroundings, int& exit_code)
 void addGet(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addHub(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addShim(CLI::App& app, const Surroundings& surroundings, int& exit_code);
+void addUp(CLI::App& app, const Surroundings& surroundings, int& exit_code);
+void addDown(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addOperator(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addManifests(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addValidate(CLI::App& app, const Surroundings& surroundings, int& exit_code);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -39,6 +40,31 @@ Run runOf(const RunName& name, const ShimState& state) {
   return run;
 }
 
+// A tree that cannot be written to, with room for what is mounted in it: a folder that lacks the
+// place for it is made anew, and what is in it is put there one by one.
+void addTree(std::vector<std::string>& out, const fs::path& source, const fs::path& target,
+             const std::vector<Mount>& mounts) {
+  auto add = [&](std::initializer_list<std::string> words) {
+    out.insert(out.end(), words.begin(), words.end());
+  };
+  std::error_code ignored;
+  if (fs::is_symlink(source, ignored))
+    return add({"--symlink", fs::read_symlink(source, ignored).string(), target.string()});
+  bool whole = target != "/" && std::ranges::none_of(mounts, [&](const Mount& one) {
+                 fs::path below = fs::path(one.target).lexically_relative(target);
+                 return !below.empty() && *below.begin() != ".." && below != "." &&
+                        !fs::exists(source / below, ignored);
+               });
+  if (whole) return add({"--ro-bind", source.string(), target.string()});
+  if (target != "/") add({"--dir", target.string()});
+  for (const auto& entry : fs::directory_iterator(source, ignored)) {
+    std::string name = entry.path().filename();
+    if (target == "/" && (name == "proc" || name == "dev" || name == "sys" || name == "tmp"))
+      continue;
+    addTree(out, entry.path(), target / name, mounts);
+  }
+}
+
 // What bwrap is told.
 std::vector<std::string> sandboxOf(const RunOrder& order, const Image& image,
                                    const std::string& program) {
@@ -52,7 +78,7 @@ std::vector<std::string> sandboxOf(const RunOrder& order, const Image& image,
   if (order.user) add({"--uid", format("{}", *order.user)});
   if (order.group) add({"--gid", format("{}", *order.group)});
   if (!image.root.empty()) {
-    add({"--ro-bind", image.root, "/"});
+    addTree(out, image.root, "/", order.mounts);
   } else {
     add({"--ro-bind", "/usr", "/usr"});
     for (std::string_view name : {"bin", "sbin", "lib", "lib32", "lib64", "libx32"}) {
@@ -68,9 +94,7 @@ std::vector<std::string> sandboxOf(const RunOrder& order, const Image& image,
   }
   add({"--proc", "/proc", "--dev", "/dev"});
   for (std::string_view path : {"/tmp", "/run", "/var/tmp"})
-    if (std::error_code ignored;
-        image.root.empty() || fs::is_directory(image.root + std::string(path), ignored))
-      add({"--size", kScratchBytes, "--tmpfs", path});
+    if (image.root.empty() || path == "/tmp") add({"--size", kScratchBytes, "--tmpfs", path});
   std::vector<Mount> mounts = order.mounts;  // those within others after them
   std::ranges::stable_sort(mounts, std::less<>(),
                            [](const Mount& one) { return one.target.size(); });
@@ -164,6 +188,26 @@ class ProcessRuntime final : public Runtime {
   void stop(const RunName& run, bool kill) override {
     if (ShimState state = readShim(folderOf(run)); state.alive && state.process > 1)
       ::kill(state.process, kill ? SIGUSR1 : SIGTERM);
+  }
+
+  Pending runInside(const RunName& run, std::vector<std::string> command, Duration timeout,
+                    Function<void(Result<net::ProcessResult>)> done) override {
+    ShimState state = readShim(folderOf(run));
+    if (!state.alive || state.inner <= 0)
+      return loop_.after(0s, [done = std::move(done)] {
+        done(Error{.code = Code::NotFound, .message = "the container does not run"});
+      });
+    net::ProcessOptions options{
+        .argv = {"nsenter", "--target", format("{}", state.inner), "--user", "--mount", "--pid",
+                 "--ipc", "--uts", "--wd=/", "--preserve-credentials", "--"},
+        .timeout = timeout};
+    options.argv.insert(options.argv.end(), command.begin(), command.end());
+    std::ifstream file(format("/proc/{}/environ", state.inner), std::ios::binary);
+    for (std::string entry; std::getline(file, entry, '\0');) {
+      auto [key, value] = cut(entry, "=");
+      options.env[std::string(key)] = value;
+    }
+    return net::runProcess(loop_, std::move(options), std::move(done));
   }
 
   void forget(const std::string& pod) override {

@@ -8,6 +8,7 @@
 #include "base/function.h"
 #include "base/result.h"
 #include "base/scheduler.h"
+#include "net/process.h"
 #include "node/pod_step.h"
 
 namespace cadre::node {
@@ -55,6 +56,9 @@ class Runtime {
   // image. What was started is told by `ended` in the end, once.
   virtual Pending start(RunOrder order, Function<void(Result<Run>)> done) = 0;
   virtual void stop(const RunName& run, bool kill) = 0;
+  // Runs a command in a container that runs, with its environment.
+  virtual Pending runInside(const RunName& run, std::vector<std::string> command, Duration timeout,
+                            Function<void(Result<net::ProcessResult>)> done) = 0;
   // Forgets all ended runs of a pod.
   virtual void forget(const std::string& pod) = 0;
 

@@ -414,6 +414,7 @@ ShimState readShim(const std::string& folder) {
   Descriptor lock = takeLock(folder);
   json::Value state = readState(folder);
   ShimState out{.alive = !lock,
+                .inner = static_cast<int>(state["pid"].integer()),
                 .started = parseTime(state["startedAt"].string()),
                 .finished = parseTime(state["finishedAt"].string()),
                 .code = static_cast<int>(state["exitCode"].integer()),

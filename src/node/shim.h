@@ -20,7 +20,7 @@ namespace cadre::node {
 struct ShimOrder {
   std::vector<std::string> sandbox;  // bwrap's options; not shown to other users
   std::vector<std::string> command;
-  std::string log;                   // "TIME stdout F text" by line, as container runtimes write it
+  std::string log;  // "TIME stdout F text" by line, as container runtimes write it
   std::size_t max_log_bytes = 10u << 20;  // then it becomes LOG.1, and that is gone
 
   json::Value toJson() const;
@@ -30,6 +30,7 @@ struct ShimOrder {
 struct ShimState {
   bool alive = false;
   int process = 0;  // of the shim
+  int inner = 0;    // the first one of the container
   std::optional<Time> started, finished;
   int code = 0;
   std::string error;  // why it could not be started, or why nothing is known of its end

@@ -1,0 +1,378 @@
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/format.h"
+#include "base/strings.h"
+#include "cli/cluster.h"
+#include "cli/commands.h"
+#include "cli/files.h"
+#include "cli/hash_key.h"
+#include "cli/hub_host.h"
+#include "cli/manifests.h"
+#include "cli/systems.h"
+#include "engine/engine.h"
+#include "hub/request.h"
+#include "hub/transport.h"
+#include "json/write.h"
+#include "kinds/kaos/tools.h"
+#include "kube/discovery.h"
+#include "node/logs.h"
+#include "node/process_runtime.h"
+#include "node/shim.h"
+#include "node/supervisor.h"
+#include "node/workloads.h"
+
+namespace cadre::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kNode = "cadre";
+const kube::Resource kNodes{
+    .version = "v1", .plural = "nodes", .kind = "Node", .namespaced = false};
+const kube::Resource kNamespaces{
+    .version = "v1", .plural = "namespaces", .kind = "Namespace", .namespaced = false};
+const kube::Resource kDefinitions{.group = "apiextensions.k8s.io",
+                                  .version = "v1",
+                                  .plural = "customresourcedefinitions",
+                                  .kind = "CustomResourceDefinition",
+                                  .namespaced = false};
+
+struct UpFlags {
+  HubFlags hub;
+  std::vector<std::string> files;
+  Systems systems;
+};
+
+std::string defaultFolder() {
+  const char* home = std::getenv("HOME");
+  return format("{}/.cadre", home ? home : ".");
+}
+
+// ---- The process that is `cadre up`, for `cadre down`: up.pid in its folder, locked while it
+// lives
+
+class UpFile {
+ public:
+  static Result<UpFile> take(const fs::path& data) {
+    UpFile file(data);
+    if (file.descriptor_ >= 0 && flock(file.descriptor_, LOCK_EX | LOCK_NB) != 0)
+      return Error{
+          .code = Code::Conflict,
+          .message = format("{} is up already, as process {}: use it, or `cadre down` first",
+                            data.string(), file.process())};
+    std::string text = format("{}\n", getpid());
+    if (ftruncate(file.descriptor_, 0) == 0)
+      (void)!pwrite(file.descriptor_, text.data(), text.size(), 0);
+    return file;
+  }
+  explicit UpFile(const fs::path& data)
+      : descriptor_(open((data / "up.pid").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {}
+  UpFile(UpFile&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  UpFile& operator=(UpFile&&) = delete;
+  ~UpFile() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+
+  bool isHeld() const {
+    if (descriptor_ < 0 || flock(descriptor_, LOCK_SH | LOCK_NB) != 0) return descriptor_ >= 0;
+    flock(descriptor_, LOCK_UN);
+    return false;
+  }
+  pid_t process() const {
+    char text[32] = {};
+    (void)!pread(descriptor_, text, sizeof text - 1, 0);
+    return static_cast<pid_t>(parseInt(trim(text)).value_or(0));
+  }
+
+ private:
+  int descriptor_;
+};
+
+node::ProcessRuntimeOptions runtimeOptions(const fs::path& data) {
+  std::error_code ignored;
+  return {.folder = data / "runs",
+          .images = data / "images",
+          .program = fs::read_symlink("/proc/self/exe", ignored).string()};
+}
+
+// ---- What a cluster has from the start
+
+template <class Start>
+Result<json::Value> await(Cluster& cluster, Start start) {
+  return cluster.await<json::Value>(std::move(start));
+}
+
+Result<> apply(Cluster& cluster, const kube::Resource& resource, const json::Value& object) {
+  CADRE_TRY(await(cluster, [&](auto done) {
+    return cluster.client->apply(resource, object, {.field_manager = "cadre-up", .force = true},
+                                 std::move(done));
+  }));
+  return {};
+}
+
+Result<> furnish(Cluster& cluster, const UpFlags& flags) {
+  for (const json::Value& crd : crds(flags.systems)) CADRE_TRY(apply(cluster, kDefinitions, crd));
+  CADRE_TRY(apply(
+      cluster, kNamespaces,
+      json::Object{{"apiVersion", "v1"},
+                   {"kind", "Namespace"},
+                   {"metadata", json::Object{{"name", flags.systems.kaos.system_namespace}}}}));
+  json::Value node = json::Object{
+      {"apiVersion", "v1"},
+      {"kind", "Node"},
+      {"metadata", json::Object{{"name", kNode},
+                                {"labels", json::Object{{"kubernetes.io/hostname", kNode},
+                                                        {"kubernetes.io/os", "linux"}}}}}};
+  CADRE_TRY(apply(cluster, kNodes, node));
+  struct utsname about{};
+  uname(&about);
+  std::string now = formatTime(cluster.loop.clock().now());
+  node.make("status") = json::Object{
+      {"addresses", json::Array{json::Object{{"type", "InternalIP"}, {"address", "127.0.0.1"}}}},
+      {"conditions", json::Array{json::Object{{"type", "Ready"},
+                                              {"status", "True"},
+                                              {"reason", "NodeReady"},
+                                              {"message", "this machine runs pods"},
+                                              {"lastHeartbeatTime", now},
+                                              {"lastTransitionTime", now}}}},
+      {"nodeInfo", json::Object{{"machineID", ""},
+                                {"systemUUID", ""},
+                                {"bootID", ""},
+                                {"kernelVersion", about.release},
+                                {"osImage", about.sysname},
+                                {"containerRuntimeVersion", "process://1"},
+                                {"kubeletVersion", "cadre"},
+                                {"kubeProxyVersion", ""},
+                                {"operatingSystem", "linux"},
+                                {"architecture", about.machine}}}};
+  CADRE_TRY(await(cluster, [&](auto done) {
+    return cluster.client->apply(
+        kNodes, node, {.field_manager = "cadre-up", .force = true, .subresource = "status"},
+        std::move(done));
+  }));
+  return {};
+}
+
+// The objects of files, each when its kind is there.
+Result<> applyFiles(Cluster& cluster, const std::vector<std::string>& files) {
+  if (files.empty()) return {};
+  CADRE_LET(auto objects, readObjects(files));
+  for (FromFile& one : objects) {
+    json::Value& object = one.document.value;
+    auto gvk = kube::GroupVersionKind::of(object);
+    if (!gvk)
+      return Error{
+          .code = Code::InvalidArgument,
+          .message = format("{}:{}: this is no object of Kubernetes", one.file, one.document.line)};
+    auto discovery = cluster.await<kube::Discovery>(
+        [&](auto done) { return kube::Discovery::load(*cluster.client, std::move(done)); });
+    if (!discovery) return discovery.error();
+    const kube::ServedResource* served = discovery->find(*gvk);
+    if (!served)
+      return Error{
+          .code = Code::NotFound,
+          .message = format("{}:{}: there is no kind {} {} here: apply its definition first",
+                            one.file, one.document.line, object["apiVersion"].string(), gvk->kind)};
+    if (served->resource.namespaced && kube::ns(object).empty())
+      object.make("metadata").make("namespace") = "default";
+    if (auto applied = apply(cluster, served->resource, object); !applied)
+      return applied.error().context(format("{}:{}", one.file, one.document.line));
+  }
+  return {};
+}
+
+// ---- Logs of pods
+
+void answerLog(net::Loop& loop, const fs::path& data, const hub::Asked& asked,
+               const json::Value& pod, std::shared_ptr<net::ServerRequest> request) {
+  auto refuse = [&](int code, std::string_view reason, const std::string& message) {
+    json::Value status =
+        json::Object{{"kind", "Status"},    {"apiVersion", "v1"}, {"metadata", json::Object{}},
+                     {"status", "Failure"}, {"message", message}, {"reason", reason},
+                     {"code", code}};
+    request->respond(code, {{"content-type", "application/json"}}, json::write(status));
+  };
+  std::vector<std::string> names;
+  std::string name(asked.option("container"));
+  const json::Value* found = nullptr;
+  for (auto [list, statuses] : {std::pair("containers", "containerStatuses"),
+                                std::pair("initContainers", "initContainerStatuses")})
+    for (const json::Value& one : pod["spec"][list].array()) {
+      names.push_back(one["name"].string());
+      if (name.empty() && pod["spec"]["containers"].array().size() == 1 &&
+          std::string_view(list) == "containers")
+        name = one["name"].string();
+      if (one["name"].string() != name) continue;
+      for (const json::Value& status : pod["status"][statuses].array())
+        if (status["name"].string() == name) found = &status;
+    }
+  if (name.empty())
+    return refuse(400, "BadRequest",
+                  format("a container name must be specified for pod {}, choose one of: [{}]",
+                         kube::name(pod), join(names, " ")));
+  if (std::ranges::find(names, name) == names.end())
+    return refuse(400, "BadRequest",
+                  format("container {} is not valid for pod {}", name, kube::name(pod)));
+  bool previous = asked.flag("previous");
+  std::int64_t attempt = found ? (*found)["restartCount"].integer() - (previous ? 1 : 0) : -1;
+  std::string file = node::Supervisor::logOf((data / "node").string(), pod, name, attempt);
+  std::error_code ignored;
+  if (attempt < 0 || !fs::exists(file, ignored)) {
+    if (previous)
+      return refuse(400, "BadRequest",
+                    format("previous terminated container \"{}\" in pod \"{}\" not found", name,
+                           kube::name(pod)));
+    const json::Value& waiting = found ? (*found)["state"]["waiting"] : pod["nothing"];
+    return refuse(
+        400, "BadRequest",
+        format(
+            "container \"{}\" in pod \"{}\" is waiting to start: {}", name, kube::name(pod),
+            waiting["reason"].string().empty() ? "ContainerCreating" : waiting["reason"].string()));
+  }
+  auto number = [&](std::string_view option) { return parseInt(asked.option(option)); };
+  node::LogOptions options{.follow = asked.flag("follow"),
+                           .timestamps = asked.flag("timestamps"),
+                           .tail_lines = number("tailLines"),
+                           .limit_bytes = number("limitBytes")};
+  if (auto seconds = number("sinceSeconds"))
+    options.since = loop.clock().now() - std::chrono::seconds(*seconds);
+  if (auto since = parseTime(asked.option("sinceTime"))) options.since = *since;
+  std::string run = data / "runs" / std::string(kube::uid(pod)) / name / format("{:06}", attempt);
+  node::sendLog(
+      loop, file, options, [run] { return node::readShim(run).alive; }, std::move(request));
+}
+
+// ----
+
+Result<int> runUp(const UpFlags& flags, const Surroundings& surroundings) {
+  fs::path data = flags.hub.data;
+  std::error_code code;
+  fs::create_directories(data, code);
+  fs::permissions(data, fs::perms::owner_all, code);
+  CADRE_LET(UpFile up, UpFile::take(data));
+  SystemClock clock;
+  Logger logger(clock, {.level = LogLevel::Warn}, Logger::stderrSink());
+  Random random = Random::fromSystem();
+  Cluster cluster;
+  net::Loop& loop = cluster.loop;
+  CADRE_LET(auto runtime, node::makeProcessRuntime(loop, runtimeOptions(data)));
+  CADRE_LET(auto host, HubHost::open(loop, flags.hub,
+                                     [&loop, data](const hub::Asked& asked, const json::Value& pod,
+                                                   std::shared_ptr<net::ServerRequest> request) {
+                                       answerLog(loop, data, asked, pod, std::move(request));
+                                     }));
+  auto clientFor = [&](const std::string& name) {
+    return hub::directClient(
+        loop,
+        [&, name] { return hub::directTransport(loop, host->hub(), name, {"system:masters"}); },
+        {.user_agent = name, .field_manager = name, .logger = &logger});
+  };
+  cluster.client = clientFor("cadre-up");
+  CADRE_TRY(furnish(cluster, flags));
+  CADRE_LET(std::string key, makeHashKey(cluster, flags.systems.kaos.system_namespace));
+
+  // Two engines on one hub: what runs workloads, and what serves our own kinds.
+  auto node_client = clientFor("cadre-node"), operator_client = clientFor("cadre-operator");
+  engine::Engine workloads(*node_client, random,
+                           {.kinds = node::workloadKinds(),
+                            .scopes = node::workloadScopes(),
+                            .whole = true,
+                            .controller = "cadre-node",
+                            .logger = &logger});
+  workloads.lead(true);
+  engine::EngineOptions options;
+  flags.systems.serve(options);
+  options.observations.push_back(
+      kaos::toolsObservation(loop, *operator_client, flags.systems.kaos.tools_interval));
+  options.controller = "cadre-operator";
+  options.logger = &logger;
+  options.hash_secret = hashWith(key);
+  engine::Engine systems(*operator_client, random, std::move(options));
+  systems.lead(true);
+  node::Supervisor supervisor(
+      loop, *node_client, random, *runtime,
+      {.node = std::string(kNode), .folder = data / "node", .logger = &logger});
+
+  if (auto applied = applyFiles(cluster, flags.files); !applied) {
+    surroundings.err(format("cadre: {}\n", applied.error().text()));
+  }
+  surroundings.out(host->kubeconfig() + "\n");
+  surroundings.err(format("cadre: up; try `kubectl --kubeconfig {} get pods -A`; Ctrl-C ends it\n",
+                          host->kubeconfig()));
+  bool stopping = false;
+  Pending signals = net::onSignals(loop, {SIGINT, SIGTERM}, [&](int) {
+    if (std::exchange(stopping, true)) return loop.stop();  // the second time: now
+    workloads.lead(false);
+    systems.lead(false);
+    supervisor.shutDown([&] { loop.stop(); });
+  });
+  loop.run();
+  return 0;
+}
+
+// Also ends what a killed one has left behind.
+Result<int> runDown(const std::string& folder, const Surroundings& surroundings) {
+  fs::path data = folder;
+  if (std::error_code ignored; !fs::exists(data / "up.pid", ignored))
+    return Error{.code = Code::NotFound,
+                 .message = format("{} was never up: name its folder with --data", folder)};
+  UpFile up(data);
+  bool was_up = up.isHeld();
+  if (was_up && up.process() > 1) kill(up.process(), SIGTERM);
+  net::Loop loop;
+  bool ended_well = false;
+  for (int i = 0; i < 1200 && !ended_well; ++i)  // nothing wakes us
+    ended_well = loop.runUntil([&] { return !up.isHeld(); }, 50ms);
+  if (!ended_well)
+    return Error{.code = Code::DeadlineExceeded,
+                 .message = format("process {} does not end: kill it", up.process())};
+  CADRE_LET(auto runtime, node::makeProcessRuntime(loop, runtimeOptions(data)));
+  std::size_t left = 0, ended = 0;
+  runtime->ended = [&](const auto&, const auto&) { ++ended; };
+  for (const auto& [name, run] : runtime->find()) {
+    if (run.state == node::Run::State::Ended) continue;
+    ++left;
+    runtime->stop(name, true);
+  }
+  loop.runUntil([&] { return ended == left; }, 30s);
+  surroundings.out(was_up ? "down\n" : format("it was not up; {} containers ended\n", left));
+  return 0;
+}
+
+}  // namespace
+
+void addUp(CLI::App& app, const Surroundings& surroundings, int& exit_code) {
+  auto flags = std::make_shared<UpFlags>();
+  flags->hub.data = defaultFolder();
+  auto* command = app.add_subcommand("up", "Run a whole system on this machine, without a cluster");
+  command->add_option("-f,--filename", flags->files,
+                      "Files and folders with objects to begin with");
+  command->add_option("--data", flags->hub.data, "Folder for all that it keeps")
+      ->capture_default_str();
+  command->add_option("--port", flags->hub.port, "Of the API; 0: any free one")
+      ->capture_default_str();
+  command->callback([flags, &surroundings, &exit_code] {
+    auto ran = runUp(*flags, surroundings);
+    exit_code = ran ? *ran : fail(surroundings, ran.error().text());
+  });
+}
+
+void addDown(CLI::App& app, const Surroundings& surroundings, int& exit_code) {
+  auto folder = std::make_shared<std::string>(defaultFolder());
+  auto* command = app.add_subcommand("down", "End what `cadre up` runs");
+  command->add_option("--data", *folder, "Its folder")->capture_default_str();
+  command->callback([folder, &surroundings, &exit_code] {
+    auto ran = runDown(*folder, surroundings);
+    exit_code = ran ? *ran : fail(surroundings, ran.error().text());
+  });
+}
+
+}  // namespace cadre::cli

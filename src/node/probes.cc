@@ -1,0 +1,177 @@
+#include "node/probes.h"
+
+#include <algorithm>
+
+#include "base/format.h"
+#include "base/strings.h"
+#include "net/connect.h"
+#include "net/http_client.h"
+
+namespace cadre::node {
+namespace {
+
+using json::Value;
+
+constexpr std::size_t kMaxAnswer = 1u << 20;
+
+// A number, or the name of one of the container's ports.
+std::uint16_t portOf(const Value& port, const Value& container) {
+  if (port.isInteger()) return static_cast<std::uint16_t>(port.integer());
+  for (const Value& one : container["ports"].array())
+    if (one["name"] == port) return static_cast<std::uint16_t>(one["containerPort"].integer());
+  return static_cast<std::uint16_t>(parseInt(port.string()).value_or(0));
+}
+
+}  // namespace
+
+struct Probes::Impl : std::enable_shared_from_this<Probes::Impl> {
+  enum Which { Startup, Readiness, Liveness };
+
+  // One of the three.
+  struct Probe {
+    const Value* spec = nullptr;
+    bool holds = false;
+    std::int64_t successes = 0, failures = 0;  // in a row
+    std::unique_ptr<net::PooledHttpClient> http;
+    Pending timer, asking;
+  };
+
+  Impl(net::Loop& loop, Value container, std::string address, RunInside run_inside,
+       Function<void(const Said&)> changed)
+      : loop(loop),
+        container(std::move(container)),
+        address(std::move(address)),
+        run_inside(std::move(run_inside)),
+        changed(std::move(changed)) {
+    const char* names[] = {"startupProbe", "readinessProbe", "livenessProbe"};
+    for (int which = 0; which < 3; ++which)
+      if (const Value& spec = this->container[names[which]]; spec.isObject())
+        probes[which].spec = &spec;
+    said = before(this->container);
+    probes[Liveness].holds = true;
+  }
+
+  void begin() {
+    if (probes[Startup].spec) return later(Startup, true);
+    later(Readiness, true);
+    later(Liveness, true);
+  }
+
+  void later(Which which, bool first) {
+    Probe& probe = probes[which];
+    if (!probe.spec) return;
+    std::int64_t seconds =
+        first ? (*probe.spec)["initialDelaySeconds"].integer()
+              : std::max<std::int64_t>(1, (*probe.spec)["periodSeconds"].integer(10));
+    probe.timer = loop.after(std::chrono::seconds(seconds), [this, which] { ask(which); });
+  }
+
+  void ask(Which which) {
+    Probe& probe = probes[which];
+    const Value& spec = *probe.spec;
+    Duration timeout =
+        std::chrono::seconds(std::max<std::int64_t>(1, spec["timeoutSeconds"].integer(1)));
+    auto done = [weak = weak_from_this(), which](Result<> result) {
+      if (auto self = weak.lock()) self->answered(which, result);
+    };
+    if (const Value& get = spec["httpGet"]; get.isObject())
+      return askHttp(probe, get, timeout, done);
+    if (const Value& tcp = spec["tcpSocket"]; tcp.isObject()) {
+      std::string host = tcp["host"].string().empty() ? address : tcp["host"].string();
+      probe.asking = net::tryConnect(loop, host, portOf(tcp["port"], container), timeout, done);
+      return;
+    }
+    if (const Value& exec = spec["exec"]; exec.isObject()) {
+      std::vector<std::string> command;
+      for (const Value& one : exec["command"].array()) command.push_back(one.string());
+      probe.asking = run_inside(command, timeout, done);
+      return;
+    }
+    done(Error{.code = Code::InvalidArgument, .message = "this kind of probe is not known here"});
+  }
+
+  template <class Done>
+  void askHttp(Probe& probe, const Value& get, Duration timeout, Done done) {
+    std::string host = get["host"].string().empty() ? address : get["host"].string();
+    bool tls = get["scheme"].string() == "HTTPS";
+    net::Url url{.scheme = tls ? "https" : "http",
+                 .user_info = {},
+                 .host = host,
+                 .port = portOf(get["port"], container)};
+    auto client = net::makeHttpClient(
+        loop, {.url = url, .tls = {.verify = false}, .http2 = false, .connect_timeout = timeout});
+    if (!client) return done(client.error());
+    probe.http = *std::move(client);
+    net::Headers headers{
+        {"user-agent", "kube-probe/1.34"}, {"accept", "*/*"}, {"connection", "close"}};
+    for (const Value& one : get["httpHeaders"].array())
+      headers.set(one["name"].string(), one["value"].string());
+    std::string path = get["path"].string();
+    if (!path.starts_with('/')) path.insert(0, "/");
+    probe.asking = net::fetch(
+        *probe.http, {.target = path, .headers = std::move(headers), .timeout = timeout},
+        kMaxAnswer, [done](Result<net::HttpResponse> answer) {
+          if (!answer) return done(answer.error());
+          if (answer->status >= 200 && answer->status < 400) return done(Result<>());
+          done(Error{.code = Code::Unavailable,
+                     .message = format("HTTP probe failed with statuscode: {}", answer->status)});
+        });
+  }
+
+  void answered(Which which, const Result<>& result) {
+    Probe& probe = probes[which];
+    const Value& spec = *probe.spec;
+    Said now = said;
+    if (result) {
+      probe.failures = 0;
+      if (++probe.successes >= spec["successThreshold"].integer(1)) probe.holds = true;
+    } else {
+      probe.successes = 0;
+      now.message = result.error().message;
+      if (++probe.failures >= spec["failureThreshold"].integer(3)) {
+        probe.holds = false;
+        if (which != Readiness) now.alive = false;
+      }
+    }
+    bool came_up = which == Startup && probe.holds;
+    if (came_up) now.up = true;
+    if (which == Readiness) now.ready = probe.holds;
+    if (came_up) {
+      later(Readiness, true);
+      later(Liveness, true);
+    } else {
+      later(which, false);
+    }
+    if (now.up == said.up && now.ready == said.ready && now.alive == said.alive) return;
+    said = now;
+    changed(said);
+  }
+
+  net::Loop& loop;
+  const Value container;
+  const std::string address;
+  const RunInside run_inside;
+  const Function<void(const Said&)> changed;
+  Said said;
+  Probe probes[3];
+};
+
+Probes::Probes(net::Loop& loop, const Value& container, const std::string& address,
+               RunInside run_inside, Function<void(const Said&)> changed)
+    : impl_(std::make_shared<Impl>(loop, container, address, std::move(run_inside),
+                                   std::move(changed))) {
+  impl_->begin();
+}
+Probes::~Probes() = default;
+
+bool Probes::areWanted(const Value& container) {
+  return container["startupProbe"].isObject() || container["readinessProbe"].isObject() ||
+         container["livenessProbe"].isObject();
+}
+
+Probes::Said Probes::before(const Value& container) {
+  return {.up = !container["startupProbe"].isObject(),
+          .ready = !container["readinessProbe"].isObject()};
+}
+
+}  // namespace cadre::node

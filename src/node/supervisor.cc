@@ -1,0 +1,492 @@
+#include "node/supervisor.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/format.h"
+#include "base/strings.h"
+#include "json/patch.h"
+#include "json/write.h"
+#include "kube/watch.h"
+#include "node/pod_data.h"
+#include "node/pods.h"
+#include "node/probes.h"
+#include "node/volumes.h"
+
+namespace cadre::node {
+namespace {
+
+using json::Value;
+
+const kube::Resource kConfigMaps{.version = "v1", .plural = "configmaps", .kind = "ConfigMap"};
+const kube::Resource kSecrets{.version = "v1", .plural = "secrets", .kind = "Secret"};
+
+constexpr Duration kFirstRetry = 2s, kLongestRetry = 5min, kWriteAgain = 1s;
+constexpr Duration kShutDownGrace = 5s;
+
+const Value* containerOf(const Value& pod, std::string_view name) {
+  for (std::string_view list : {"containers", "initContainers"})
+    for (const Value& one : pod["spec"][list].array())
+      if (one["name"].string() == name) return &one;
+  return nullptr;
+}
+
+std::optional<std::int64_t> idOf(const Value& pod, const Value& container, std::string_view field) {
+  for (const Value* context : {&container["securityContext"], &pod["spec"]["securityContext"]})
+    if ((*context)[field].isInteger()) return (*context)[field].integer();
+  return std::nullopt;
+}
+
+std::int64_t versionOf(const Value& object) {
+  return parseInt(kube::resourceVersion(object)).value_or(0);
+}
+
+}  // namespace
+
+struct Supervisor::Impl {
+  // A pod, and what is under way for it.
+  struct Pod {
+    Value object;
+    PodSeen seen;
+    std::map<std::string, std::unique_ptr<Probes>> probes;
+    std::map<std::string, Pending> starting;
+    std::map<std::string, std::pair<Time, Duration>> retries;  // of what cannot be started
+    Pending timer, soon, binding, writing, removing;
+    bool gone = false;  // from the API
+  };
+
+  Impl(net::Loop& loop, kube::Client& client, Random& random, Runtime& runtime,
+       SupervisorOptions options)
+      : loop(loop),
+        client(client),
+        runtime(runtime),
+        options(std::move(options)),
+        volumes(this->options.folder),
+        config_maps(client, {.resource = kConfigMaps}, random,
+                    [this](const kube::Mirror::Change& change) { dataChanged(change.object); }),
+        secrets(client, {.resource = kSecrets}, random,
+                [this](const kube::Mirror::Change& change) { dataChanged(change.object); }),
+        pods_seen(client, {.resource = kPods}, random,
+                  [this](const kube::Mirror::Change& change) { podChanged(change); }) {
+    runtime.ended = [this](const RunName& name, const Run& run) { ended(name, run); };
+    for (auto& [name, run] : runtime.find()) found[name.pod].emplace_back(name, run);
+    adopt();
+  }
+
+  // ---- What was there before
+
+  static void take(Pod& pod, const RunName& name, const Run& run) {
+    Seen& seen = pod.seen.containers[name.container];
+    if (seen.run) seen.before = std::exchange(seen.run, std::nullopt);
+    seen.run = run;
+    if (run.state == Run::State::Ended)
+      seen.crashes = run.ended - run.started >= kLongRun ? 0 : seen.crashes + 1;
+  }
+
+  // When it is known which pods there are, what runs for none of them ends.
+  void adopt() {
+    if (!pods_seen.synced()) {
+      adopting = loop.after(20ms, [this] { adopt(); });
+      return;
+    }
+    std::set<std::string> known;
+    for (const auto& [uid, pod] : pods) known.insert(uid);
+    volumes.keepOnly(known);
+    for (const auto& [uid, runs] : std::exchange(found, {}))
+      for (const auto& [name, run] : runs) {
+        if (run.state == Run::State::Ended) {
+          if (!orphans.contains(name)) runtime.forget(uid);
+          continue;
+        }
+        runtime.stop(name, true);
+        orphans.insert(name);
+      }
+  }
+
+  // ---- What happens
+
+  void podChanged(const kube::Mirror::Change& change) {
+    std::string uid(kube::uid(change.object));
+    if (change.type == kube::EventType::Deleted) {
+      if (auto known = pods.find(uid); known != pods.end()) {
+        known->second->gone = true;
+        lookSoon(uid);
+      }
+      return;
+    }
+    const std::string& node = change.object["spec"]["nodeName"].string();
+    if (!node.empty() && node != options.node) return;
+    auto [place, is_new] = pods.try_emplace(uid);
+    if (is_new) {
+      place->second = std::make_unique<Pod>();
+      Pod& pod = *place->second;
+      pod.seen.host_address = options.host_address;
+      pod.object = change.object;
+      if (auto before = found.extract(uid); !before.empty())
+        for (const auto& [name, run] : before.mapped()) {
+          take(pod, name, run);
+          if (run.state == Run::State::Running) beginProbes(uid, pod, name.container);
+        }
+    }
+    if (is_new || versionOf(place->second->object) <= versionOf(change.object))
+      place->second->object = change.object;
+    lookSoon(uid);
+  }
+
+  // Files in volumes follow; what waits for it is tried again.
+  void dataChanged(const Value& object) {
+    for (auto& [uid, pod] : pods) {
+      if (kube::ns(pod->object) != kube::ns(object)) continue;
+      pod->retries.clear();
+      lookSoon(uid);
+      refreshVolumes(*pod);
+    }
+  }
+
+  void ended(const RunName& name, const Run& run) {
+    if (orphans.erase(name) > 0) return runtime.forget(name.pod);
+    auto known = pods.find(name.pod);
+    if (known == pods.end()) return;
+    Pod& pod = *known->second;
+    pod.probes.erase(name.container);
+    Seen& seen = pod.seen.containers[name.container];
+    if (!seen.run || seen.run->attempt != name.attempt) return;
+    std::optional<Time> stopping = seen.run->stopping;
+    seen.run = run;
+    seen.run->stopping = stopping;
+    seen.crashes = run.ended - run.started >= kLongRun ? 0 : seen.crashes + 1;
+    lookSoon(name.pod);
+  }
+
+  // ---- What is to be done
+
+  // Once for all that happens in one moment.
+  void lookSoon(const std::string& uid) {
+    auto known = pods.find(uid);
+    if (known == pods.end()) return;
+    known->second->soon = loop.after(0s, [this, uid] { look(uid); });
+  }
+
+  Time now() const { return loop.clock().now(); }
+
+  void look(const std::string& uid) {
+    auto known = pods.find(uid);
+    if (known == pods.end()) return;
+    Pod& pod = *known->second;
+    if (when_idle) return checkIdle();
+    if (pod.gone) return finish(uid, pod);
+    if (!config_maps.synced() || !secrets.synced()) {
+      pod.timer = loop.after(20ms, [this, uid] { look(uid); });
+      return;
+    }
+    if (pod.object["spec"]["nodeName"].string().empty()) return bind(uid, pod);
+    if (pod.seen.address.empty()) giveAddress(pod);
+    PodStep step = stepOf(pod.object, pod.seen, now());
+    for (const std::string& name : step.start) start(uid, pod, name, step);
+    for (const PodStep::Stop& one : step.stop) stop(pod, one);
+    if (!step.start.empty()) {  // what could not be started says so
+      auto due = step.due;
+      step = stepOf(pod.object, pod.seen, now());
+      if (due) step.due = step.due ? std::min(*step.due, *due) : due;
+    }
+    tell(uid, pod, step.status);
+    if (step.over) remove(uid, pod);
+    pod.timer = {};
+    if (step.due)
+      pod.timer =
+          loop.after(std::max<Duration>(*step.due - now(), 10ms), [this, uid] { look(uid); });
+  }
+
+  void bind(const std::string& uid, Pod& pod) {
+    if (kube::isDeleting(pod.object)) return;
+    std::string target = format("/api/v1/namespaces/{}/pods/{}/binding", kube::ns(pod.object),
+                                kube::name(pod.object));
+    Value binding =
+        json::Object{{"apiVersion", "v1"},
+                     {"kind", "Binding"},
+                     {"metadata", json::Object{{"name", kube::name(pod.object)}}},
+                     {"target", json::Object{{"kind", "Node"}, {"name", options.node}}}};
+    pod.binding = client.request("POST", target, json::write(binding), "application/json",
+                                 [this, uid](const Result<Value>& answer) {
+                                   if (answer || answer.error().code == Code::Conflict ||
+                                       answer.error().code == Code::NotFound)
+                                     return;
+                                   if (auto known = pods.find(uid); known != pods.end())
+                                     known->second->timer =
+                                         loop.after(kWriteAgain, [this, uid] { look(uid); });
+                                 });
+  }
+
+  // Each pod has an address of its own on the loopback: the one it had, or one by its uid.
+  void giveAddress(Pod& pod) {
+    std::set<std::string> taken;
+    for (const auto& [uid, other] : pods) taken.insert(other->seen.address);
+    std::string address = pod.object["status"]["podIP"].string();
+    for (int i = 0; address.empty() || taken.contains(address); ++i) {
+      std::uint64_t hash = std::hash<std::string>()(format("{} {}", kube::uid(pod.object), i));
+      address = format("127.{}.{}.{}", 64 + hash % 32, (hash >> 8) % 256, 1 + (hash >> 16) % 254);
+    }
+    pod.seen.address = address;
+  }
+
+  Lookup lookupFor(const Pod& pod) {
+    held.clear();
+    return [this, ns = std::string(kube::ns(pod.object))](std::string_view kind,
+                                                          std::string_view name) -> const Value* {
+      const kube::Mirror& mirror = kind == "Secret" ? secrets : config_maps;
+      auto object = mirror.find({ns, std::string(name)});
+      if (!object) return nullptr;
+      object->make("kind") = kind;
+      held.push_back(std::make_unique<Value>(*std::move(object)));
+      return held.back().get();
+    };
+  }
+
+  void start(const std::string& uid, Pod& pod, const std::string& name, PodStep& step) {
+    Seen& seen = pod.seen.containers[name];
+    if (auto wait = pod.retries.find(name);
+        wait != pod.retries.end() && wait->second.first > now()) {
+      step.due = step.due ? std::min(*step.due, wait->second.first) : wait->second.first;
+      return;
+    }
+    const Value* container = containerOf(pod.object, name);
+    if (!container) return;
+    // What the pod says of itself is as it will be told.
+    Value self = pod.object;
+    self.make("status").make("podIP") = pod.seen.address;
+    self.make("status").make("podIPs") = json::Array{json::Object{{"ip", pod.seen.address}}};
+    self.make("status").make("hostIP") = pod.seen.host_address;
+    int attempt = seen.run ? seen.run->attempt + 1 : 0;
+    Lookup lookup = lookupFor(pod);
+    auto order = orderOf(self, *container, attempt, lookup);
+    if (!order) return cannot(uid, pod, name, "CreateContainerConfigError", order.error());
+    std::optional<Run> before = seen.run;
+    seen.before = seen.run ? std::exchange(seen.run, std::nullopt) : seen.before;
+    seen.run = Run{.attempt = attempt};
+    seen.reason.clear();
+    seen.message.clear();
+    pod.starting[name] =
+        runtime.start(*std::move(order), [this, uid, name, before](const Result<Run>& result) {
+          auto known = pods.find(uid);
+          if (known == pods.end()) return;
+          Pod& pod = *known->second;
+          Seen& seen = pod.seen.containers[name];
+          if (!result) {
+            seen.run = before;
+            bool image = result.error().code == Code::NotFound;
+            cannot(uid, pod, name, image ? "ErrImagePull" : "CreateContainerError", result.error());
+          } else {
+            std::optional<Time> stopping = seen.run ? seen.run->stopping : std::nullopt;
+            seen.run = *result;
+            seen.run->stopping = stopping;
+            pod.retries.erase(name);
+            if (result->state == Run::State::Ended) seen.crashes += 1;
+            if (result->state == Run::State::Running) beginProbes(uid, pod, name);
+          }
+          lookSoon(uid);
+        });
+  }
+
+  // It is tried again later, and when something changes that it may have waited for.
+  void cannot(const std::string& uid, Pod& pod, const std::string& name, std::string reason,
+              const Error& error) {
+    Seen& seen = pod.seen.containers[name];
+    seen.reason = std::move(reason);
+    seen.message = error.message;
+    auto [place, is_new] = pod.retries.try_emplace(name, now(), kFirstRetry);
+    Duration pause =
+        is_new ? kFirstRetry : std::min<Duration>(place->second.second * 2, kLongestRetry);
+    place->second = {now() + pause, pause};
+    if (options.logger)
+      options.logger->warn("a container cannot be started",
+                           {{"pod", kube::ObjectKey::of(pod.object).text()},
+                            {"container", name},
+                            {"reason", seen.reason},
+                            {"error", seen.message}});
+    lookSoon(uid);
+  }
+
+  Result<RunOrder> orderOf(const Value& pod, const Value& container, int attempt,
+                           const Lookup& lookup) {
+    CADRE_LET(auto env, environmentOf(pod, container, lookup));
+    std::string hostname = pod["spec"]["hostname"].string();
+    if (hostname.empty()) hostname = kube::name(pod);
+    env.try_emplace("HOSTNAME", hostname);
+    RunOrder order{.name = {std::string(kube::uid(pod)), container["name"].string(), attempt},
+                   .image = container["image"].string(),
+                   .command = expanded(container["command"], env),
+                   .args = expanded(container["args"], env),
+                   .env = env,
+                   .directory = container["workingDir"].string(),
+                   .hostname = hostname.substr(0, 63),
+                   .mounts = {},
+                   .user = idOf(pod, container, "runAsUser"),
+                   .group = idOf(pod, container, "runAsGroup"),
+                   .read_only = container["securityContext"]["readOnlyRootFilesystem"].boolean(),
+                   .log = logOf(options.folder, pod, container["name"].string(), attempt)};
+    CADRE_LET(order.mounts, volumes.mount(pod, container, hostname, lookup, env));
+    return order;
+  }
+
+  void refreshVolumes(Pod& pod) {
+    bool any = std::ranges::any_of(pod.seen.containers, [](auto& one) {
+      return one.second.run && one.second.run->state == Run::State::Running;
+    });
+    if (!any) return;
+    Lookup lookup = lookupFor(pod);
+    if (auto written = volumes.refresh(pod.object, lookup); !written && options.logger)
+      options.logger->warn(
+          "volumes keep their old files",
+          {{"pod", kube::ObjectKey::of(pod.object).text()}, {"error", written.error().text()}});
+  }
+
+  void stop(Pod& pod, const PodStep::Stop& what) {
+    Run& run = *pod.seen.containers[what.container].run;
+    if (!run.stopping) run.stopping = now();
+    runtime.stop({std::string(kube::uid(pod.object)), what.container, run.attempt}, what.kill);
+    pod.soon = {};
+    if (!what.kill) lookSoon(std::string(kube::uid(pod.object)));  // when it will be killed
+  }
+
+  void beginProbes(const std::string& uid, Pod& pod, const std::string& name) {
+    const Value* container = containerOf(pod.object, name);
+    if (!container || !Probes::areWanted(*container)) return;
+    if (pod.seen.address.empty()) giveAddress(pod);
+    auto apply = [this, uid, name](const Probes::Said& said) {
+      auto known = pods.find(uid);
+      if (known == pods.end()) return;
+      Seen& seen = known->second->seen.containers[name];
+      if (!seen.run) return;
+      seen.run->up = said.up;
+      seen.run->ready = said.ready;
+      seen.run->alive = said.alive;
+      lookSoon(uid);
+    };
+    RunName run{uid, name, pod.seen.containers[name].run->attempt};
+    apply(Probes::before(*container));
+    pod.probes[name] = std::make_unique<Probes>(
+        loop, *container, pod.seen.address,
+        [this, run](const std::vector<std::string>& command, Duration timeout,
+                    Function<void(Result<>)> done) {
+          return runtime.runInside(
+              run, command, timeout,
+              [done = std::move(done)](const Result<net::ProcessResult>& result) {
+                if (!result) return done(result.error());
+                if (result->exit_code == 0) return done({});
+                done(Error{.code = Code::Unavailable,
+                           .message = format("command ended with {}: {}", result->exit_code,
+                                             shorten(result->output + result->errors, 200))});
+              });
+        },
+        apply);
+  }
+
+  // ---- The end
+
+  bool isIdle() const {
+    return std::ranges::all_of(pods, [](auto& one) {
+      return std::ranges::none_of(one.second->seen.containers, [](auto& container) {
+        return container.second.run && container.second.run->state != Run::State::Ended;
+      });
+    });
+  }
+
+  void shutDown(Function<void()> done) {
+    when_idle = std::move(done);
+    endAll(false);
+    killing = loop.after(kShutDownGrace, [this] { endAll(true); });
+    checkIdle();
+  }
+
+  void endAll(bool kill) {
+    for (auto& [uid, pod] : pods) {
+      pod->timer = {};
+      for (auto& [name, seen] : pod->seen.containers)
+        if (seen.run && seen.run->state != Run::State::Ended)
+          runtime.stop({uid, name, seen.run->attempt}, kill);
+    }
+  }
+
+  void checkIdle() {
+    if (when_idle && isIdle())
+      ending = loop.after(0s, [this] { std::exchange(when_idle, nullptr)(); });
+  }
+
+  // ---- What is told
+
+  void tell(const std::string& uid, Pod& pod, const Value& status) {
+    if (status == pod.object["status"]) return;
+    Value patch = json::Object{{"metadata", json::Object{{"uid", kube::uid(pod.object)}}},
+                               {"status", json::makeMergePatch(pod.object["status"], status)}};
+    pod.object.make("status") = status;
+    pod.writing =
+        client.patch(kPods, kube::ObjectKey::of(pod.object), kube::PatchType::Merge, patch,
+                     {.field_manager = "cadre-node", .subresource = "status"},
+                     [this, uid](const Result<Value>& answer) {
+                       auto known = pods.find(uid);
+                       if (known == pods.end()) return;
+                       Pod& pod = *known->second;
+                       if (answer) {
+                         if (versionOf(*answer) >= versionOf(pod.object)) pod.object = *answer;
+                       } else if (answer.error().code != Code::NotFound) {
+                         // Begun anew from what is there.
+                         if (auto there = pods_seen.find(kube::ObjectKey::of(pod.object)); there)
+                           pod.object = *std::move(there);
+                         pod.timer = loop.after(kWriteAgain, [this, uid] { look(uid); });
+                       }
+                     });
+  }
+
+  void remove(const std::string& uid, Pod& pod) {
+    pod.removing = client.remove(
+        kPods, kube::ObjectKey::of(pod.object), {.uid = uid, .grace_seconds = 0},
+        [this, uid](const Result<Value>& answer) {
+          if (answer || answer.error().code == Code::NotFound ||
+              answer.error().code == Code::Conflict)
+            return;
+          if (auto known = pods.find(uid); known != pods.end())
+            known->second->timer = loop.after(kWriteAgain, [this, uid] { look(uid); });
+        });
+  }
+
+  // The API no longer has it: nothing of it stays.
+  void finish(const std::string& uid, Pod& pod) {
+    bool running = false;
+    for (auto& [name, seen] : pod.seen.containers) {
+      if (!seen.run || seen.run->state == Run::State::Ended) continue;
+      running = true;
+      runtime.stop({uid, name, seen.run->attempt}, true);
+    }
+    if (running) return;  // its end brings us here again
+    runtime.forget(uid);
+    volumes.forget(pod.object);
+    pods.erase(uid);
+  }
+
+  net::Loop& loop;
+  kube::Client& client;
+  Runtime& runtime;
+  const SupervisorOptions options;
+  Volumes volumes;
+  std::map<std::string, std::unique_ptr<Pod>> pods;                   // by uid
+  std::map<std::string, std::vector<std::pair<RunName, Run>>> found;  // of former times
+  std::set<RunName> orphans;                                          // that were killed
+  std::vector<std::unique_ptr<Value>> held;  // what a lookup hands out, until the next one
+  Function<void()> when_idle;                // set: it is the end
+  Pending adopting, killing, ending;
+  kube::Mirror config_maps, secrets, pods_seen;
+};
+
+Supervisor::Supervisor(net::Loop& loop, kube::Client& client, Random& random, Runtime& runtime,
+                       SupervisorOptions options)
+    : impl_(std::make_unique<Impl>(loop, client, random, runtime, std::move(options))) {}
+Supervisor::~Supervisor() = default;
+
+void Supervisor::shutDown(Function<void()> done) { impl_->shutDown(std::move(done)); }
+
+std::string Supervisor::logOf(const std::string& folder, const Value& pod,
+                              const std::string& container, std::int64_t attempt) {
+  return format("{}/{}/{}.log", logFolder(folder, pod), container, attempt);
+}
+
+}  // namespace cadre::node

@@ -1,0 +1,191 @@
+#include "node/volumes.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "base/format.h"
+#include "base/strings.h"
+#include "kube/meta.h"
+#include "kube/names.h"
+
+namespace cadre::node {
+namespace {
+
+namespace fs = std::filesystem;
+using json::Value;
+
+Error wrong(std::string message) {
+  return {.code = Code::InvalidArgument, .message = std::move(message)};
+}
+
+Result<> makeFolder(const fs::path& path) {
+  std::error_code code;
+  fs::create_directories(path, code);
+  if (code) return wrong(format("{} cannot be made: {}", path.string(), code.message()));
+  return {};
+}
+
+Result<> writeText(const fs::path& path, std::string_view text, unsigned mode) {
+  CADRE_TRY(makeFolder(path.parent_path()));
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text;
+  if (!file.flush()) return wrong(format("{} cannot be written: is the disk full?", path.string()));
+  std::error_code ignored;
+  fs::permissions(path, static_cast<fs::perms>(mode), ignored);
+  return {};
+}
+
+bool isSame(const fs::path& folder, const std::map<std::string, FileOf>& files) {
+  std::size_t there = 0;
+  std::error_code ignored;
+  for (const auto& entry : fs::recursive_directory_iterator(folder, ignored))
+    there += entry.is_regular_file(ignored) ? 1 : 0;
+  return there == files.size() && std::ranges::all_of(files, [&](const auto& one) {
+           std::ifstream file(folder / one.first, std::ios::binary);
+           return file &&
+                  std::string((std::istreambuf_iterator<char>(file)), {}) == one.second.text;
+         });
+}
+
+// All of them at once: `..data` leads to the newest, and the names of the volume lead through it.
+Result<> writeAtOnce(const fs::path& volume, const std::map<std::string, FileOf>& files) {
+  std::error_code code;
+  fs::path link = volume / "..data";
+  fs::path old = fs::read_symlink(link, code);
+  if (!code && isSame(volume / old, files)) return {};
+  int number = 0;
+  while (fs::exists(volume / format("..{}", number), code)) ++number;
+  std::string name = format("..{}", number);
+  CADRE_TRY(makeFolder(volume / name));
+  for (const auto& [path, file] : files)
+    CADRE_TRY(writeText(volume / name / path, file.text, file.mode));
+  fs::remove(volume / "..data_new", code);
+  fs::create_symlink(name, volume / "..data_new", code);
+  fs::rename(volume / "..data_new", link, code);
+  if (code) return wrong(format("{} cannot be replaced: {}", link.string(), code.message()));
+  std::set<std::string> tops;
+  for (const auto& [path, file] : files) tops.insert(std::string(cut(path, "/").first));
+  for (const std::string& top : tops)
+    if (!fs::is_symlink(volume / top, code))
+      fs::create_symlink("..data/" + top, volume / top, code);
+  for (const auto& entry : fs::directory_iterator(volume, code))
+    if (std::string top = entry.path().filename(); !top.starts_with("..") && !tops.contains(top))
+      fs::remove(entry.path(), code);
+  if (!old.empty()) fs::remove_all(volume / old, code);
+  return {};
+}
+
+// A place within a volume, which no link and no ".." may leave.
+Result<std::string> within(const std::string& volume, const std::string& below) {
+  if (below.empty()) return volume;
+  fs::path path = fs::path(volume) / fs::path(below).relative_path();
+  std::error_code code;
+  if (!fs::exists(path, code)) CADRE_TRY(makeFolder(path));
+  fs::path real = fs::canonical(path, code), root = fs::canonical(volume, code);
+  fs::path relative = real.lexically_relative(root);
+  if (code || relative.empty() || *relative.begin() == "..")
+    return wrong(format("the path {} leaves its volume", kube::inQuotes(below)));
+  return real.string();
+}
+
+std::string hostsOf(const Value& pod, const std::string& hostname) {
+  std::string text = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost\n";
+  if (const std::string& address = pod["status"]["podIP"].string(); !address.empty())
+    text += format("{}\t{}\n", address, hostname);
+  for (const Value& alias : pod["spec"]["hostAliases"].array())
+    for (const Value& name : alias["hostnames"].array())
+      text += format("{}\t{}\n", alias["ip"].string(), name.string());
+  return text;
+}
+
+}  // namespace
+
+std::string Volumes::folderOf(const Value& pod) const {
+  return format("{}/pods/{}", folder_, kube::uid(pod));
+}
+
+Result<std::string> Volumes::make(const Value& pod, const Value& volume,
+                                  const Lookup& lookup) const {
+  std::string place = format("{}/volumes/{}", folderOf(pod), volume["name"].string());
+  if (volume["hostPath"].isObject()) {
+    std::string path = volume["hostPath"]["path"].string();
+    if (volume["hostPath"]["type"].string().ends_with("OrCreate")) CADRE_TRY(makeFolder(path));
+    if (std::error_code ignored; !fs::exists(path, ignored))
+      return wrong(format("hostPath {} is not on this machine", kube::inQuotes(path)));
+    return path;
+  }
+  if (const Value& claim = volume["persistentVolumeClaim"]; claim.isObject())
+    place = format("{}/claims/{}/{}", folder_, kube::ns(pod), claim["claimName"].string());
+  CADRE_TRY(makeFolder(place));
+  if (!isWritten(volume)) {
+    if (volume["emptyDir"].isObject() || volume["persistentVolumeClaim"].isObject() ||
+        volume.object().size() <= 1)
+      return place;
+    return wrong(
+        format("volume {} is of a kind that this node does not have", volume["name"].string()));
+  }
+  CADRE_LET(auto files, filesOf(pod, volume, lookup, [](const Value&) -> Result<std::string> {
+              return wrong("tokens of service accounts are not given to pods here yet");
+            }));
+  CADRE_TRY(writeAtOnce(place, files));
+  return place;
+}
+
+Result<std::vector<Mount>> Volumes::mount(const Value& pod, const Value& container,
+                                          const std::string& hostname, const Lookup& lookup,
+                                          const std::map<std::string, std::string>& env) const {
+  std::map<std::string, std::string> places;
+  for (const Value& volume : pod["spec"]["volumes"].array()) {
+    auto place = make(pod, volume, lookup);
+    if (!place) return place.error().context(format("volume {}", volume["name"].string()));
+    places[volume["name"].string()] = *std::move(place);
+  }
+  std::vector<Mount> mounts;
+  std::string etc = folderOf(pod) + "/etc";
+  CADRE_TRY(writeText(etc + "/hosts", hostsOf(pod, hostname), 0644));
+  mounts.push_back({etc + "/hosts", "/etc/hosts", true});
+  for (const Value& one : container["volumeMounts"].array()) {
+    auto place = places.find(one["name"].string());
+    if (place == places.end())
+      return wrong(format("there is no volume {}", kube::inQuotes(one["name"].string())));
+    std::string below = one["subPath"].string();
+    if (const std::string& expression = one["subPathExpr"].string(); !expression.empty())
+      below = expanded(json::Array{expression}, env).front();
+    CADRE_LET(std::string source, within(place->second, below));
+    mounts.push_back({std::move(source), one["mountPath"].string(), one["readOnly"].boolean()});
+  }
+  return mounts;
+}
+
+Result<> Volumes::refresh(const Value& pod, const Lookup& lookup) const {
+  for (const Value& volume : pod["spec"]["volumes"].array())
+    if (isWritten(volume)) CADRE_TRY(make(pod, volume, lookup));
+  return {};
+}
+
+void Volumes::forget(const Value& pod) const {
+  std::error_code ignored;
+  fs::remove_all(folderOf(pod), ignored);
+  fs::remove_all(logFolder(folder_, pod), ignored);
+}
+
+void Volumes::keepOnly(const std::set<std::string>& pods) const {
+  std::error_code ignored;
+  for (std::string_view part : {"pods", "logs"}) {
+    std::vector<fs::path> found;
+    for (const auto& entry : fs::directory_iterator(fs::path(folder_) / part, ignored))
+      found.push_back(entry.path());
+    for (const fs::path& one : found) {
+      std::string name = one.filename();  // the uid, or with what people know it by before it
+      if (!pods.contains(name.substr(name.rfind('_') + 1))) fs::remove_all(one, ignored);
+    }
+  }
+}
+
+std::string logFolder(const std::string& folder, const Value& pod) {
+  return format("{}/logs/{}_{}_{}", folder, kube::ns(pod), kube::name(pod), kube::uid(pod));
+}
+
+}  // namespace cadre::node

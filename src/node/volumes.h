@@ -1,0 +1,41 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "node/pod_data.h"
+#include "node/runtime.h"
+
+namespace cadre::node {
+
+// The files of pods, below one folder: FOLDER/pods/<uid>/volumes/<name>, and FOLDER/claims/<ns>/
+// <name> for what outlives them.
+class Volumes {
+ public:
+  explicit Volumes(std::string folder) : folder_(std::move(folder)) {}
+
+  // Makes what a container mounts, and says where it is. An error is about the pod's own words.
+  Result<std::vector<Mount>> mount(const json::Value& pod, const json::Value& container,
+                                   const std::string& hostname, const Lookup& lookup,
+                                   const std::map<std::string, std::string>& env) const;
+  // Brings the files that come from the API up to date, each volume at once.
+  Result<> refresh(const json::Value& pod, const Lookup& lookup) const;
+  // Nothing of a pod stays but its claims.
+  void forget(const json::Value& pod) const;
+  // The same for all but these, by their uids.
+  void keepOnly(const std::set<std::string>& pods) const;
+
+ private:
+  Result<std::string> make(const json::Value& pod, const json::Value& volume,
+                           const Lookup& lookup) const;
+  std::string folderOf(const json::Value& pod) const;
+
+  const std::string folder_;
+};
+
+// What the containers of a pod print is kept there.
+std::string logFolder(const std::string& folder, const json::Value& pod);
+
+}  // namespace cadre::node

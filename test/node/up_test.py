@@ -1,0 +1,211 @@
+"""`cadre up`: a whole system on this machine, with pods that are processes."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+import urllib.request
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "hub"))
+
+from hubs import CADRE, PATIENCE, HubTest, wait_until  # noqa: E402
+
+# Serves its folder at the pod's address, and ends when it is asked to.
+SERVER = """
+import functools, http.server, os, signal, sys
+signal.signal(signal.SIGTERM, lambda *_: (print("asked to end", flush=True), os._exit(0)))
+print("serving as", os.environ["NAME"], flush=True)
+handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory="/page")
+http.server.HTTPServer((os.environ["POD_IP"], 8080), handler).serve_forever()
+"""
+
+WEB = {
+    "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+    "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {
+            "volumes": [{"name": "page", "configMap": {"name": "page"}}, {"name": "scratch", "emptyDir": {}}],
+            "initContainers": [{"name": "first", "image": "cadre", "command": ["sh", "-c", "echo made > /scratch/file"],
+                                "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}]}],
+            "containers": [{
+                "name": "web", "image": "cadre", "command": ["python3", "-c", SERVER],
+                "env": [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+                        {"name": "NAME", "valueFrom": {"secretKeyRef": {"name": "names", "key": "mine"}}}],
+                "volumeMounts": [{"name": "page", "mountPath": "/page"}, {"name": "scratch", "mountPath": "/scratch"}],
+                "startupProbe": {"exec": {"command": ["grep", "made", "/scratch/file"]}, "periodSeconds": 1},
+                "readinessProbe": {"httpGet": {"path": "/text", "port": 8080}, "periodSeconds": 1},
+                "livenessProbe": {"tcpSocket": {"port": 8080}}}]}}}}
+THINGS = [
+    {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "page"}, "data": {"text": "hello"}},
+    {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "names"}, "stringData": {"mine": "jane"}}, WEB]
+
+
+class UpTest(HubTest):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="cadre-up-")
+        self.addCleanup(folder.cleanup)
+        self.data = pathlib.Path(folder.name) / "data"
+        self.kubeconfig = self.data / "kubeconfig"
+        self.process = None
+        self.addCleanup(self.down)
+
+    def up(self, *argv):
+        self.process = subprocess.Popen([CADRE, "up", "--data", self.data, *argv], text=True, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE)
+        self.assertEqual(self.process.stdout.readline().strip(), str(self.kubeconfig), "it did not come up")
+
+    def down(self):
+        if self.data.exists():
+            done = subprocess.run([CADRE, "down", "--data", self.data], text=True, capture_output=True, timeout=PATIENCE)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        if self.process:
+            self.process.communicate(timeout=PATIENCE)
+        self.process = None
+        self.assertEqual(self.processes(), [], "something is left")
+
+    def processes(self):
+        """What runs because of this folder: shims are known by it."""
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                if entry.name.isdigit() and str(self.data).encode() in b" ".join(words) and b"shim" in words:
+                    found.append(int(entry.name))
+            except OSError:
+                pass
+        return found
+
+    def apply(self, *objects):
+        self.kubectl(self, "apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+
+    def pods(self, selector="app=web"):
+        return json.loads(self.kubectl(self, "get", "pods", "-l", selector, "-o", "json"))["items"]
+
+    def wait_for(self, what, why):
+        self.assertTrue(wait_until(what, PATIENCE), f"{why}\n{self.kubectl(self, 'get', 'pods', '-o', 'yaml')[-6000:]}")
+
+    def ready(self, count):
+        def are_ready():
+            pods = self.pods()
+            return len(pods) == count and all(
+                any(c["type"] == "Ready" and c["status"] == "True" for c in p["status"].get("conditions", [])) for p in pods)
+        self.wait_for(are_ready, f"{count} pods are ready")
+        return self.pods()
+
+    @staticmethod
+    def text(pod):
+        with urllib.request.urlopen(f"http://{pod['status']['podIP']}:8080/text", timeout=PATIENCE) as answer:
+            return answer.read().decode()
+
+    def test_pods_run_and_outlive_a_kill(self):
+        objects = self.data.parent / "web.json"
+        objects.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": THINGS}))
+        self.up("-f", objects)
+        pods = self.ready(3)
+        self.assertEqual({self.text(pod) for pod in pods}, {"hello"})
+        self.assertEqual(len({pod["status"]["podIP"] for pod in pods}), 3)
+        self.assertEqual(self.kubectl(self, "logs", pods[0]["metadata"]["name"], "--tail=-1").splitlines()[0], "serving as jane")
+        self.assertIn("deployment.apps/web condition met", self.kubectl(self, "wait", "deploy/web", "--for=condition=Available"))
+
+        # Killed, and there again: the same containers, none twice.
+        def runs(pods):
+            return sorted((p["metadata"]["uid"], c["containerID"], c["restartCount"], c["state"]["running"]["startedAt"])
+                          for p in pods for c in p["status"]["containerStatuses"])
+        before, shims = runs(pods), sorted(self.processes())
+        self.process.send_signal(signal.SIGKILL)
+        self.process.communicate(timeout=PATIENCE)
+        self.assertEqual({self.text(pod) for pod in pods}, {"hello"}, "they run without it")
+        self.up()
+        self.assertEqual(runs(self.ready(3)), before)
+        self.assertEqual(sorted(self.processes()), shims)
+
+        # Files follow their ConfigMap, all of them.
+        self.kubectl(self, "patch", "cm", "page", "--type=merge", "-p", '{"data": {"text": "changed"}}')
+        self.wait_for(lambda: {self.text(pod) for pod in pods} == {"changed"}, "the file has changed")
+
+        # One that dies comes again, as the same pod.
+        inner = json.loads((self.data / "runs" / pods[0]["metadata"]["uid"] / "web/000000/state.json").read_text())["pid"]
+        os.kill(inner, signal.SIGKILL)
+        self.wait_for(lambda: any(c["restartCount"] == 1 and c["ready"] for p in self.pods() for c in p["status"]["containerStatuses"]),
+                      "it was started again")
+        again = next(p for p in self.pods() if p["metadata"]["uid"] == pods[0]["metadata"]["uid"])
+        ended = again["status"]["containerStatuses"][0]["lastState"]["terminated"]
+        self.assertEqual((ended["exitCode"], ended["reason"]), (137, "Error"))
+        self.assertIn("serving as jane", self.kubectl(self, "logs", pods[0]["metadata"]["name"], "--previous"))
+
+        # Fewer, none, and nothing is left of them.
+        self.kubectl(self, "scale", "deploy/web", "--replicas=1")
+        self.ready(1)
+        self.kubectl(self, "delete", "deploy/web")
+        self.wait_for(lambda: self.pods() == [], "they are gone")
+        self.wait_for(lambda: self.processes() == [] and list((self.data / "runs").iterdir()) == [], "nothing runs")
+        self.assertEqual([list((self.data / "node" / part).iterdir()) for part in ("pods", "logs")], [[], []])
+
+    def test_a_new_image_that_does_not_exist_is_told_and_undone(self):
+        self.up()
+        self.apply(*THINGS)
+        self.ready(3)
+        self.kubectl(self, "set", "image", "deploy/web", "web=none:1")
+        def waits():
+            return [s["state"]["waiting"] for p in self.pods() for s in p["status"].get("containerStatuses", []) if "waiting" in s["state"]]
+        self.wait_for(lambda: any(w["reason"] == "ErrImagePull" for w in waits()), "it says so")
+        self.assertIn("there is no image none:1 here: put its files into", next(w["message"] for w in waits() if w["reason"] == "ErrImagePull"))
+        self.kubectl(self, "rollout", "undo", "deploy/web")
+        self.ready(3)
+        self.assertEqual({c["image"] for p in self.pods() for c in p["spec"]["containers"]}, {"cadre"})
+
+    def test_jobs_and_what_goes_wrong(self):
+        self.up()
+        def job(name, *command, **spec):
+            return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": {"backoffLimit": 0, "template": {
+                "metadata": {"labels": {"app": name}}, "spec": {"restartPolicy": "Never", "containers": [
+                    {"name": "work", "image": "cadre", "command": list(command), **spec}]}}}}
+        self.apply(job("good", "sh", "-c", "echo done; id -u"), job("bad", "sh", "-c", "exit 3"), job("none", "no-such-program"),
+                   job("unset", "true", env=[{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "none", "key": "a"}}}]),
+                   job("large", "sh", "-c", "yes 0123456789012345678901234567890123456789 | head -c 30000000; echo; echo end"),
+                   job("user", "id", "-u", securityContext={"runAsUser": 1234}))
+        self.kubectl(self, "wait", "job/good", "job/large", "job/user", "--for=condition=Complete", f"--timeout={PATIENCE}s")
+        self.kubectl(self, "wait", "job/bad", "job/none", "--for=condition=Failed", f"--timeout={PATIENCE}s")
+        self.assertEqual(self.kubectl(self, "logs", "job/user").strip(), "1234")
+        self.assertEqual(self.kubectl(self, "logs", "job/good").split()[0], "done")
+        def ended(name):
+            return self.pods(f"app={name}")[0]["status"]["containerStatuses"][0]["state"]["terminated"]
+        self.assertEqual((ended("bad")["exitCode"], ended("bad")["reason"]), (3, "Error"))
+        self.assertEqual((ended("none")["exitCode"], ended("none")["reason"]), (128, "StartError"))
+        self.assertIn("no-such-program", ended("none")["message"])
+        waiting = self.pods("app=unset")[0]["status"]["containerStatuses"][0]["state"]["waiting"]
+        self.assertEqual((waiting["reason"], waiting["message"]), ("CreateContainerConfigError", 'configmap "none" not found'))
+        # What a pod prints is kept within bounds, and its end is there.
+        self.assertEqual(self.kubectl(self, "logs", "job/large", "--tail=1").strip(), "end")
+        size = sum(f.stat().st_size for f in (self.data / "node/logs").rglob("*") if f.is_file())
+        self.assertLess(size, 25 << 20)
+        # What is missing may come.
+        self.kubectl(self, "create", "configmap", "none", "--from-literal=a=b")
+        self.kubectl(self, "wait", "job/unset", "--for=condition=Complete", f"--timeout={PATIENCE}s")
+
+    def test_one_at_a_time_and_an_end_without_rests(self):
+        self.up()
+        self.apply(*THINGS)
+        self.ready(3)
+        second = subprocess.run([CADRE, "up", "--data", self.data], text=True, capture_output=True, timeout=PATIENCE)
+        self.assertEqual(second.returncode, 1)
+        self.assertIn(f"is up already, as process {self.process.pid}", second.stderr)
+        # Killed, then down: what it left running ends.
+        self.process.send_signal(signal.SIGKILL)
+        self.process.communicate(timeout=PATIENCE)
+        self.assertEqual(len(self.processes()), 3)
+        done = subprocess.run([CADRE, "down", "--data", self.data], text=True, capture_output=True, timeout=PATIENCE)
+        self.assertEqual((done.returncode, done.stdout), (0, "it was not up; 3 containers ended\n"), done.stderr)
+        self.assertEqual(self.processes(), [])
+        # And up again: the pods that there were run once more.
+        self.up()
+        self.wait_for(lambda: all(c["restartCount"] == 1 and c["ready"] for p in self.ready(3) for c in p["status"]["containerStatuses"]),
+                      "each runs a second time")
+
+
+if __name__ == "__main__":
+    unittest.main()
