@@ -21,7 +21,7 @@ struct HubFlags {
 // it answers through, and the kubeconfig that leads there. Belongs to the loop.
 class HubHost {
  public:
-  // Where the logs of pods come from, if there is a node.
+  // Where the logs of pods come from, if there is a node: then Services get addresses, too.
   static Result<std::unique_ptr<HubHost>> open(net::Loop& loop, const HubFlags& flags,
                                                decltype(hub::HubOptions::log) pod_log = {});
   ~HubHost();

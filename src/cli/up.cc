@@ -25,6 +25,7 @@
 #include "kube/discovery.h"
 #include "node/logs.h"
 #include "node/process_runtime.h"
+#include "node/service_proxy.h"
 #include "node/shim.h"
 #include "node/supervisor.h"
 #include "node/workloads.h"
@@ -297,9 +298,16 @@ Result<int> runUp(const UpFlags& flags, const Surroundings& surroundings) {
   options.hash_secret = hashWith(key);
   engine::Engine systems(*operator_client, random, std::move(options));
   systems.lead(true);
-  node::Supervisor supervisor(
+  std::unique_ptr<node::Supervisor> supervisor;
+  node::ServiceProxy proxy(loop, *node_client, random, &logger, [&] {
+    if (supervisor) supervisor->refreshNames();
+  });
+  supervisor = std::make_unique<node::Supervisor>(
       loop, *node_client, random, *runtime,
-      {.node = std::string(kNode), .folder = data / "node", .logger = &logger});
+      node::SupervisorOptions{.node = std::string(kNode),
+                              .folder = data / "node",
+                              .logger = &logger,
+                              .names = [&](std::string_view ns) { return proxy.namesFor(ns); }});
 
   if (auto applied = applyFiles(cluster, flags.files); !applied) {
     surroundings.err(format("cadre: {}\n", applied.error().text()));
@@ -312,7 +320,7 @@ Result<int> runUp(const UpFlags& flags, const Surroundings& surroundings) {
     if (std::exchange(stopping, true)) return loop.stop();  // the second time: now
     workloads.lead(false);
     systems.lead(false);
-    supervisor.shutDown([&] { loop.stop(); });
+    supervisor->shutDown([&] { loop.stop(); });
   });
   loop.run();
   return 0;

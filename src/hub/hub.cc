@@ -68,6 +68,7 @@ Hub::Hub(Scheduler& scheduler, Random& random, HubOptions options)
       limits_(scheduler, objects_, kinds_, registry_),
       definitions_(scheduler, objects_, kinds_, registry_, watches_, options_.natives) {
   for (KindRef& kind : servedBuiltIns()) kinds_.add(std::move(kind));
+  if (options_.gives_addresses) registry_.giveAddresses();
 }
 
 Hub::~Hub() = default;

@@ -35,6 +35,7 @@ struct HubOptions {
   Admission::Locate locate = {};
   // Answers GET /backup, to whom RBAC lets; none: there is no such path.
   Function<void(std::shared_ptr<net::ServerRequest>)> backup = {};
+  bool gives_addresses = false;  // to Services: somebody serves them there
   // Answers for what runs a pod: its log, by the options of the request. None: there is no node.
   Function<void(const Asked& asked, const json::Value& pod, std::shared_ptr<net::ServerRequest>)>
       log = {};

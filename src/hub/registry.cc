@@ -548,6 +548,8 @@ Outcome<Written> Registry::finish(Draft draft) {
                                           "is being deleted, found new finalizers []string{{{}}}",
                                           join(added, ", "))});
   }
+  if (gives_addresses_ && !draft.before && kind.storage == "services")
+    if (auto failure = giveAddress(kind, draft.object)) return *std::move(failure);
   auto more = kind.validate(draft.object, old, draft.writing.subresource == "status");
   errors.insert(errors.end(), more.begin(), more.end());
   if (!errors.empty()) return invalid(kind.resource, draft.key.name, errors);
@@ -566,6 +568,32 @@ Outcome<Written> Registry::finish(Draft draft) {
   }
   if (draft.writing.dry_run) return Written{.object = std::move(draft.object)};
   return put(kind, std::move(draft.object), false);
+}
+
+// One that no other Service has, between those of pods (127.64.0.0/11) and the rest of the
+// loopback.
+std::optional<Failure> Registry::giveAddress(const Kind& services, json::Value& service) {
+  json::Value& spec = service.make("spec");
+  std::string address = spec["clusterIP"].string();
+  if (spec["type"].string() == "ExternalName" || address == "None") return std::nullopt;
+  std::set<std::string> taken;
+  for (const auto& [key, state] : objects_.all(services.storage))
+    taken.insert(state->value()["spec"]["clusterIP"].string());
+  if (!address.empty() && taken.contains(address))
+    return invalid(services.resource, kube::name(service),
+                   {{.path = "spec.clusterIPs",
+                     .fault = kube::Fault::Invalid,
+                     .message = format("Invalid value: [\"{}\"]: failed to allocate IP {}: "
+                                       "provided IP is already allocated",
+                                       address, address)}});
+  while (address.empty() || taken.contains(address))
+    address =
+        format("127.{}.{}.{}", 96 + random_.below(16), random_.below(256), 1 + random_.below(254));
+  spec.make("clusterIP") = address;
+  spec.make("clusterIPs") = json::Array{address};
+  if (spec["ipFamilies"].isNull()) spec.make("ipFamilies") = json::Array{"IPv4"};
+  if (spec["ipFamilyPolicy"].isNull()) spec.make("ipFamilyPolicy") = "SingleStack";
+  return std::nullopt;
 }
 
 Outcome<Written> Registry::put(const Kind& kind, json::Value object, bool created) {

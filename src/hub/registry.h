@@ -80,12 +80,15 @@ class Registry {
 
   // What is deleted, or is going to be: with its deletionTimestamp while finalizers hold it.
   Outcome<Written> remove(KindRef kind, const kube::ObjectKey& key, const Deleting& deleting);
+  // From now on a new Service gets an address: somebody serves it there.
+  void giveAddresses() { gives_addresses_ = true; }
   // Gives a pod its node, once.
   Outcome<Written> bind(KindRef pods, const kube::ObjectKey& key, std::string_view node);
 
   json::Value scaleOf(const Kind& kind, const json::Value& object) const;
 
  private:
+  std::optional<Failure> giveAddress(const Kind& services, json::Value& service);
   Outcome<Written> put(const Kind& kind, json::Value object, bool created);
   std::optional<Failure> checkNamespace(const Kind& kind, const kube::ObjectKey& key) const;
   std::optional<Failure> checkFields(const Kind& kind, json::Value& object, Draft& draft,
@@ -104,6 +107,7 @@ class Registry {
   Objects& objects_;
   const Clock& clock_;
   Random& random_;
+  bool gives_addresses_ = false;
 };
 
 }  // namespace cadre::hub

@@ -28,7 +28,8 @@ const Planned* find(const std::string& kind) {
                                  {kStatefulSets, planStatefulSet},
                                  {kControllerRevisions, nullptr},
                                  {kJobs, planJob},
-                                 {kCronJobs, planCronJob}};
+                                 {kCronJobs, planCronJob},
+                                 {kServices, planService}};
   for (const Planned& one : kAll)
     if (one.resource.kind == kind) return &one;
   ADD_FAILURE() << "no such kind: " << kind;

@@ -26,6 +26,15 @@ const kube::Resource kControllerRevisions{.group = "apps",
 const kube::Resource kClaims{
     .version = "v1", .plural = "persistentvolumeclaims", .kind = "PersistentVolumeClaim"};
 
+const kube::Resource kServices{.version = "v1", .plural = "services", .kind = "Service"};
+const kube::Resource kSlices{.group = "discovery.k8s.io",
+                             .version = "v1",
+                             .plural = "endpointslices",
+                             .kind = "EndpointSlice"};
+const engine::Index kByNamespace{"namespace", [](const json::Value& object) {
+                                   return std::vector{std::string(kube::ns(object))};
+                                 }};
+
 bool isReady(const json::Value& pod) { return kube::isConditionTrue(pod, "Ready"); }
 
 Time readySince(const json::Value& pod) {

@@ -9,7 +9,9 @@
 namespace cadre::node {
 
 extern const kube::Resource kPods, kReplicaSets, kDeployments, kJobs, kCronJobs, kStatefulSets,
-    kControllerRevisions, kClaims;
+    kControllerRevisions, kClaims, kServices, kSlices;
+// Pods by where they are.
+extern const engine::Index kByNamespace;
 
 // What there is to say of pods, for those who make them. Pure.
 

@@ -61,7 +61,8 @@ struct Supervisor::Impl {
         client(client),
         runtime(runtime),
         options(std::move(options)),
-        volumes(this->options.folder),
+        volumes(this->options.folder,
+                [this](std::string_view ns) { return this->options.names(ns); }),
         config_maps(client, {.resource = kConfigMaps}, random,
                     [this](const kube::Mirror::Change& change) { dataChanged(change.object); }),
         secrets(client, {.resource = kSecrets}, random,
@@ -306,11 +307,26 @@ struct Supervisor::Impl {
     lookSoon(uid);
   }
 
+  static std::string hostnameOf(const Value& pod) {
+    const std::string& given = pod["spec"]["hostname"].string();
+    return (given.empty() ? std::string(kube::name(pod)) : given).substr(0, 63);
+  }
+
+  void refreshNames() {
+    for (const auto& [uid, pod] : pods)
+      if (isAnyRunning(*pod)) (void)volumes.writeHosts(pod->object, hostnameOf(pod->object));
+  }
+
+  static bool isAnyRunning(const Pod& pod) {
+    return std::ranges::any_of(pod.seen.containers, [](auto& one) {
+      return one.second.run && one.second.run->state == Run::State::Running;
+    });
+  }
+
   Result<RunOrder> orderOf(const Value& pod, const Value& container, int attempt,
                            const Lookup& lookup) {
     CADRE_LET(auto env, environmentOf(pod, container, lookup));
-    std::string hostname = pod["spec"]["hostname"].string();
-    if (hostname.empty()) hostname = kube::name(pod);
+    std::string hostname = hostnameOf(pod);
     env.try_emplace("HOSTNAME", hostname);
     RunOrder order{.name = {std::string(kube::uid(pod)), container["name"].string(), attempt},
                    .image = container["image"].string(),
@@ -318,7 +334,7 @@ struct Supervisor::Impl {
                    .args = expanded(container["args"], env),
                    .env = env,
                    .directory = container["workingDir"].string(),
-                   .hostname = hostname.substr(0, 63),
+                   .hostname = hostname,
                    .mounts = {},
                    .user = idOf(pod, container, "runAsUser"),
                    .group = idOf(pod, container, "runAsGroup"),
@@ -329,10 +345,7 @@ struct Supervisor::Impl {
   }
 
   void refreshVolumes(Pod& pod) {
-    bool any = std::ranges::any_of(pod.seen.containers, [](auto& one) {
-      return one.second.run && one.second.run->state == Run::State::Running;
-    });
-    if (!any) return;
+    if (!isAnyRunning(pod)) return;
     Lookup lookup = lookupFor(pod);
     if (auto written = volumes.refresh(pod.object, lookup); !written && options.logger)
       options.logger->warn(
@@ -481,6 +494,8 @@ Supervisor::Supervisor(net::Loop& loop, kube::Client& client, Random& random, Ru
                        SupervisorOptions options)
     : impl_(std::make_unique<Impl>(loop, client, random, runtime, std::move(options))) {}
 Supervisor::~Supervisor() = default;
+
+void Supervisor::refreshNames() { impl_->refreshNames(); }
 
 void Supervisor::shutDown(Function<void()> done) { impl_->shutDown(std::move(done)); }
 

@@ -15,6 +15,8 @@ struct SupervisorOptions {
   std::string folder;          // of volumes and logs
   std::string host_address = "127.0.0.1";
   Logger* logger = nullptr;
+  // Names of Services, as lines of a hosts file.
+  Function<std::string(std::string_view ns)> names = [](std::string_view) { return std::string(); };
 };
 
 // Makes pods run on this machine: takes those that have no node, carries out what stepOf() says,
@@ -29,6 +31,8 @@ class Supervisor {
   // Where the output of a container is kept; attempts count from 0.
   static std::string logOf(const std::string& folder, const json::Value& pod,
                            const std::string& container, std::int64_t attempt);
+  // Names have changed.
+  void refreshNames();
   // Ends everything that runs, and starts nothing more; pods stay in the API, and run again when
   // there is a supervisor again.
   void shutDown(Function<void()> done);

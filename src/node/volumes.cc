@@ -144,8 +144,11 @@ Result<std::vector<Mount>> Volumes::mount(const Value& pod, const Value& contain
   }
   std::vector<Mount> mounts;
   std::string etc = folderOf(pod) + "/etc";
-  CADRE_TRY(writeText(etc + "/hosts", hostsOf(pod, hostname), 0644));
+  CADRE_TRY(writeHosts(pod, hostname));
   mounts.push_back({etc + "/hosts", "/etc/hosts", true});
+  // A name may have several addresses.
+  CADRE_TRY(writeText(etc + "/host.conf", "multi on\n", 0644));
+  mounts.push_back({etc + "/host.conf", "/etc/host.conf", true});
   for (const Value& one : container["volumeMounts"].array()) {
     auto place = places.find(one["name"].string());
     if (place == places.end())
@@ -157,6 +160,12 @@ Result<std::vector<Mount>> Volumes::mount(const Value& pod, const Value& contain
     mounts.push_back({std::move(source), one["mountPath"].string(), one["readOnly"].boolean()});
   }
   return mounts;
+}
+
+// In its place: it is mounted by itself.
+Result<> Volumes::writeHosts(const Value& pod, const std::string& hostname) const {
+  return writeText(folderOf(pod) + "/etc/hosts", hostsOf(pod, hostname) + names_(kube::ns(pod)),
+                   0644);
 }
 
 Result<> Volumes::refresh(const Value& pod, const Lookup& lookup) const {

@@ -14,12 +14,16 @@ namespace cadre::node {
 // <name> for what outlives them.
 class Volumes {
  public:
-  explicit Volumes(std::string folder) : folder_(std::move(folder)) {}
+  // `names`: what goes into the hosts files of a namespace's pods.
+  Volumes(std::string folder, Function<std::string(std::string_view ns)> names)
+      : folder_(std::move(folder)), names_(std::move(names)) {}
 
   // Makes what a container mounts, and says where it is. An error is about the pod's own words.
   Result<std::vector<Mount>> mount(const json::Value& pod, const json::Value& container,
                                    const std::string& hostname, const Lookup& lookup,
                                    const std::map<std::string, std::string>& env) const;
+  // Names have changed: those who run are told, too.
+  Result<> writeHosts(const json::Value& pod, const std::string& hostname) const;
   // Brings the files that come from the API up to date, each volume at once.
   Result<> refresh(const json::Value& pod, const Lookup& lookup) const;
   // Nothing of a pod stays but its claims.
@@ -33,6 +37,7 @@ class Volumes {
   std::string folderOf(const json::Value& pod) const;
 
   const std::string folder_;
+  const Function<std::string(std::string_view ns)> names_;
 };
 
 // What the containers of a pod print is kept there.

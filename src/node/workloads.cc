@@ -15,11 +15,13 @@ std::vector<engine::Served> workloadKinds() {
   kinds.push_back(
       {.resource = kJobs, .plan = planJob, .conditions = {"Complete", "Failed", "Suspended"}});
   kinds.push_back({.resource = kCronJobs, .plan = planCronJob});
+  kinds.push_back({.resource = kServices, .plan = planService});
   return kinds;
 }
 
 std::vector<engine::Scope> workloadScopes() {
-  return {{.resource = kPods, .which = engine::Scope::Which::All},
+  return {{.resource = kPods, .which = engine::Scope::Which::All, .indexes = {kByNamespace}},
+          {.resource = kSlices, .which = engine::Scope::Which::All},
           {.resource = kControllerRevisions, .which = engine::Scope::Which::All},
           {.resource = kClaims, .which = engine::Scope::Which::All}};
 }

@@ -15,6 +15,7 @@ engine::Plan planReplicaSet(const json::Value& set, engine::World& world);
 engine::Plan planDeployment(const json::Value& deployment, engine::World& world);
 engine::Plan planStatefulSet(const json::Value& set, engine::World& world);
 engine::Plan planJob(const json::Value& job, engine::World& world);
+engine::Plan planService(const json::Value& service, engine::World& world);
 engine::Plan planCronJob(const json::Value& cron_job, engine::World& world);
 
 }  // namespace cadre::node

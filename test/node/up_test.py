@@ -187,6 +187,49 @@ class UpTest(HubTest):
         self.kubectl(self, "create", "configmap", "none", "--from-literal=a=b")
         self.kubectl(self, "wait", "job/unset", "--for=condition=Complete", f"--timeout={PATIENCE}s")
 
+    def test_services_have_addresses_and_names(self):
+        def service(name, **spec):
+            return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+                    "spec": {"selector": {"app": "web"}, "ports": [{"port": 8000, "targetPort": 8080}], **spec}}
+        def job(name, command, **metadata):
+            return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, **metadata}, "spec": {"template": {
+                "spec": {"restartPolicy": "Never", "containers": [{"name": "work", "image": "cadre", "command": ["sh", "-c", command]}]}}}}
+        ask = "python3 -c 'import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())' "
+        self.up()
+        # This one runs before there is anybody to talk to.
+        self.apply(job("early", f"until {ask} http://web:8000/text 2> /dev/null; do sleep 0.2; done"))
+        self.apply(*THINGS, service("web"), service("each", clusterIP="None"))
+        pods = self.ready(3)
+        address = self.kubectl(self, "get", "svc", "web", "-o", "jsonpath={.spec.clusterIP}")
+        self.assertRegex(address, r"^127\.(9[6-9]|10\d|11[01])\.")
+        def reached():
+            try:
+                with urllib.request.urlopen(f"http://{address}:8000/text", timeout=PATIENCE) as answer:
+                    return answer.read() == b"hello"
+            except OSError:
+                return False
+        self.wait_for(reached, "it answers at its address")
+        self.kubectl(self, "wait", "job/early", "--for=condition=Complete", f"--timeout={PATIENCE}s")
+        self.assertIn("hello", self.kubectl(self, "logs", "job/early"))
+        self.kubectl(self, "create", "namespace", "other")
+        for number, name in enumerate(["web", "web.default", "web.default.svc", "web.default.svc.cluster.local"]):
+            self.apply(job(f"j{number}", f"{ask} http://{name}:8000/text"))
+        self.kubectl(self, "apply", "-f", "-", input=json.dumps(
+            job("far", f"! getent hosts web && {ask} http://web.default:8000/text", namespace="other")))
+        self.apply(job("all", "getent ahostsv4 each | cut -d' ' -f1 | sort -u"))
+        for number in range(4):
+            self.kubectl(self, "wait", f"job/j{number}", "--for=condition=Complete", f"--timeout={PATIENCE}s")
+        self.kubectl(self, "wait", "job/far", "-n", "other", "--for=condition=Complete", f"--timeout={PATIENCE}s")
+        self.kubectl(self, "wait", "job/all", "--for=condition=Complete", f"--timeout={PATIENCE}s")
+        self.assertEqual(self.kubectl(self, "logs", "job/all").split(), sorted(p["status"]["podIP"] for p in pods))
+        # Who is not ready, or gone, is not asked; nobody is told so.
+        self.kubectl(self, "scale", "deploy/web", "--replicas=0")
+        self.wait_for(lambda: not reached(), "nobody answers")
+        self.kubectl(self, "scale", "deploy/web", "--replicas=1")
+        self.wait_for(reached, "somebody answers again")
+        self.kubectl(self, "delete", "svc", "web")
+        self.wait_for(lambda: not reached(), "its address is gone")
+
     def test_one_at_a_time_and_an_end_without_rests(self):
         self.up()
         self.apply(*THINGS)

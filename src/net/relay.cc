@@ -1,0 +1,151 @@
+#include "net/relay.h"
+
+#include <boost/asio/write.hpp>
+#include <set>
+
+#include "base/format.h"
+#include "net/asio.h"
+#include "net/http.h"
+
+namespace cadre::net {
+namespace {
+
+using Tcp = asio::ip::tcp;
+
+constexpr std::size_t kBuffer = 64u << 10;
+constexpr std::size_t kMaxConnections = 4096;
+constexpr Duration kConnectTimeout = 10s;
+
+// Two sockets, and what is on its way between them.
+class Pair : public std::enable_shared_from_this<Pair> {
+ public:
+  Pair(asio::io_context& context, Tcp::socket client, Function<void(Pair*)> gone)
+      : client_(std::move(client)), server_(context), gone_(std::move(gone)) {}
+
+  void begin(Loop& loop, const Tcp::endpoint& to) {
+    timer_ = loop.after(kConnectTimeout, [weak = weak_from_this()] {
+      if (auto self = weak.lock()) self->end();
+    });
+    server_.async_connect(to, [self = shared_from_this()](ErrorCode error) {
+      if (error) return self->end();
+      self->timer_ = {};
+      ErrorCode ignored;
+      self->server_.set_option(Tcp::no_delay(true), ignored);
+      self->client_.set_option(Tcp::no_delay(true), ignored);
+      self->pass(self->client_, self->server_, self->out_);
+      self->pass(self->server_, self->client_, self->in_);
+    });
+  }
+
+  void end() {
+    timer_ = {};
+    ErrorCode ignored;
+    client_.close(ignored);
+    server_.close(ignored);
+    if (auto gone = std::exchange(gone_, nullptr)) gone(this);
+  }
+
+ private:
+  void pass(Tcp::socket& from, Tcp::socket& to, std::string& buffer) {
+    buffer.resize(kBuffer);
+    from.async_read_some(asio::buffer(buffer), [self = shared_from_this(), &from, &to, &buffer](
+                                                   ErrorCode error, std::size_t got) {
+      if (error) return self->finish(to, error == asio::error::eof);
+      asio::async_write(to, asio::buffer(buffer.data(), got),
+                        [self, &from, &to, &buffer](ErrorCode failed, std::size_t) {
+                          if (failed) return self->end();
+                          self->pass(from, to, buffer);
+                        });
+    });
+  }
+
+  // One side has said all; the other may still have something to say.
+  void finish(Tcp::socket& to, bool politely) {
+    ErrorCode ignored;
+    if (politely) to.shutdown(Tcp::socket::shutdown_send, ignored);
+    if (!politely || ++finished_ == 2) end();
+  }
+
+  Tcp::socket client_, server_;
+  std::string out_, in_;
+  Function<void(Pair*)> gone_;
+  int finished_ = 0;
+  Pending timer_;
+};
+
+}  // namespace
+
+struct Relay::Impl : std::enable_shared_from_this<Relay::Impl> {
+  Impl(Loop& loop, Function<std::optional<Place>()> choose)
+      : loop(loop), acceptor(contextOf(loop)), choose(std::move(choose)) {}
+
+  void accept() {
+    acceptor.async_accept([weak = weak_from_this()](ErrorCode error, Tcp::socket socket) {
+      auto self = weak.lock();
+      if (!self || error == asio::error::operation_aborted) return;
+      if (!error) self->came(std::move(socket));
+      if (error) {  // too many files are open: it will pass
+        self->again = self->loop.after(100ms, [weak] {
+          if (auto impl = weak.lock()) impl->accept();
+        });
+        return;
+      }
+      self->accept();
+    });
+  }
+
+  void came(Tcp::socket socket) {
+    auto place = choose();
+    ErrorCode error;
+    if (!place || pairs.size() >= kMaxConnections) return;
+    auto address = asio::ip::make_address(place->address, error);
+    if (error) return;
+    auto pair = std::make_shared<Pair>(contextOf(loop), std::move(socket),
+                                       [weak = weak_from_this()](Pair* gone) {
+                                         if (auto self = weak.lock()) self->drop(gone);
+                                       });
+    pairs.insert(pair);
+    pair->begin(loop, {address, place->port});
+  }
+
+  void drop(Pair* gone) {
+    std::erase_if(pairs, [&](const auto& one) { return one.get() == gone; });
+  }
+
+  Loop& loop;
+  Tcp::acceptor acceptor;
+  Function<std::optional<Place>()> choose;
+  std::set<std::shared_ptr<Pair>> pairs;
+  Pending again;
+};
+
+Result<std::unique_ptr<Relay>> Relay::listen(Loop& loop, const Place& place,
+                                             Function<std::optional<Place>()> choose) {
+  auto impl = std::make_shared<Impl>(loop, std::move(choose));
+  ErrorCode error;
+  auto address = asio::ip::make_address(place.address, error);
+  Tcp::endpoint endpoint(address, place.port);
+  if (!error) impl->acceptor.open(endpoint.protocol(), error);
+  if (!error) impl->acceptor.set_option(Tcp::acceptor::reuse_address(true), error);
+  if (!error) impl->acceptor.bind(endpoint, error);
+  if (!error) impl->acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (error)
+    return Error{.code = error == asio::error::access_denied    ? Code::Forbidden
+                         : error == asio::error::address_in_use ? Code::Conflict
+                                                                : Code::Unavailable,
+                 .message = format("cannot listen on {}: {}", authority(place.address, place.port),
+                                   error.message())};
+  impl->accept();
+  return std::unique_ptr<Relay>(new Relay(std::move(impl)));
+}
+
+Relay::Relay(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Relay::~Relay() {
+  ErrorCode ignored;
+  impl_->acceptor.close(ignored);
+  for (const auto& pair : std::set(impl_->pairs)) pair->end();
+}
+std::uint16_t Relay::port() const { return impl_->acceptor.local_endpoint().port(); }
+std::size_t Relay::connections() const { return impl_->pairs.size(); }
+
+}  // namespace cadre::net

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "net/loop.h"
+
+namespace cadre::net {
+
+struct Place {
+  std::string address;
+  std::uint16_t port = 0;
+};
+
+// Listens at one place, and passes each connection on to another, which is chosen when it comes;
+// nothing: it is closed. Both ways at their own pace, in bounded memory, until both have ended.
+// Dropping it closes everything. Belongs to its loop.
+class Relay {
+ public:
+  // Forbidden, Conflict or Unavailable, with words, when nobody can listen there.
+  static Result<std::unique_ptr<Relay>> listen(Loop& loop, const Place& place,
+                                               Function<std::optional<Place>()> choose);
+  ~Relay();
+
+  std::uint16_t port() const;
+  std::size_t connections() const;
+
+ private:
+  struct Impl;
+  explicit Relay(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace cadre::net

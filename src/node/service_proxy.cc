@@ -1,0 +1,173 @@
+#include "node/service_proxy.h"
+
+#include <map>
+#include <set>
+
+#include "base/format.h"
+#include "kube/watch.h"
+#include "net/relay.h"
+#include "node/pods.h"
+
+namespace cadre::node {
+namespace {
+
+using json::Value;
+
+constexpr std::string_view kDomain = "svc.cluster.local";
+constexpr std::string_view kServiceName = "kubernetes.io/service-name";
+constexpr Duration kAgain = 5s;
+
+bool isHeadless(const Value& service) { return service["spec"]["clusterIP"].string() == "None"; }
+
+// Slices say nothing when they mean yes.
+bool isReadyEndpoint(const Value& endpoint) {
+  return endpoint["conditions"]["ready"].boolean(true);
+}
+
+}  // namespace
+
+struct ServiceProxy::Impl {
+  using Listening = std::pair<std::string, std::uint16_t>;  // address and port
+  struct Served {
+    kube::ObjectKey service;
+    std::string port;  // its name
+    std::unique_ptr<net::Relay> relay;
+    std::size_t turn = 0;
+    std::string trouble;
+  };
+
+  Impl(net::Loop& loop, kube::Client& client, Random& random, Logger* logger,
+       Function<void()> changed)
+      : loop(loop),
+        logger(logger),
+        changed(std::move(changed)),
+        services(client, {.resource = kServices}, random, [this](const auto&) { lookSoon(); }),
+        slices(client, {.resource = kSlices}, random,
+               [this](const kube::Mirror::Change& change) { sliceChanged(change); }) {}
+
+  // Where the ready pods of a Service offer that port.
+  std::vector<net::Place> placesOf(const kube::ObjectKey& service, const std::string& port) const {
+    std::vector<net::Place> out;
+    auto found = endpoints.find(service);
+    if (found == endpoints.end()) return out;
+    for (const auto& [name, slice] : found->second) {
+      std::optional<std::uint16_t> number;
+      for (const Value& one : slice["ports"].array())
+        if (one["name"].string() == port)
+          number = static_cast<std::uint16_t>(one["port"].integer());
+      if (!number) continue;
+      for (const Value& endpoint : slice["endpoints"].array())
+        if (isReadyEndpoint(endpoint))
+          out.push_back({endpoint["addresses"].at(0).string(), *number});
+    }
+    return out;
+  }
+
+  void sliceChanged(const kube::Mirror::Change& change) {
+    const std::string& name = change.object["metadata"]["labels"][kServiceName].string();
+    auto& of_service = endpoints[{std::string(kube::ns(change.object)), name}];
+    std::string slice(kube::name(change.object));
+    if (change.type == kube::EventType::Deleted)
+      of_service.erase(slice);
+    else
+      of_service[slice] = change.object;
+    lookSoon();
+  }
+
+  void lookSoon() {
+    soon = loop.after(0s, [this] { look(); });
+  }
+
+  void look() {
+    std::map<Listening, std::pair<kube::ObjectKey, std::string>> wanted;
+    services.forEach([&](const kube::ObjectKey& key, const Value& service) {
+      const std::string& address = service["spec"]["clusterIP"].string();
+      if (!address.starts_with("127.")) return;
+      for (const Value& port : service["spec"]["ports"].array())
+        if (const std::string& protocol = port["protocol"].string();
+            protocol.empty() || protocol == "TCP")
+          wanted[{address, static_cast<std::uint16_t>(port["port"].integer())}] = {
+              key, port["name"].string()};
+    });
+    std::erase_if(served, [&](const auto& one) {
+      auto still = wanted.find(one.first);
+      return still == wanted.end() || still->second.first != one.second->service ||
+             still->second.second != one.second->port;
+    });
+    bool trouble = false;
+    for (const auto& [where, what] : wanted) {
+      auto& one = served[where];
+      if (!one) one = std::make_unique<Served>(Served{.service = what.first, .port = what.second});
+      if (!one->relay) listen(where, *one);
+      trouble |= !one->relay;
+    }
+    again = trouble ? loop.after(kAgain, [this] { look(); }) : Pending();
+    std::string now = names("");
+    if (std::exchange(told, now) != now) changed();
+  }
+
+  void listen(const Listening& where, Served& one) {
+    auto relay = net::Relay::listen(loop, {where.first, where.second},
+                                    [this, &one]() -> std::optional<net::Place> {
+                                      auto places = placesOf(one.service, one.port);
+                                      if (places.empty()) return std::nullopt;
+                                      return places[one.turn++ % places.size()];
+                                    });
+    if (relay) {
+      one.relay = *std::move(relay);
+      return;
+    }
+    std::string why = relay.error().message;
+    if (relay.error().code == Code::Forbidden)
+      why += "; ports below 1024 are for root, or allowed by net.ipv4.ip_unprivileged_port_start";
+    if (std::exchange(one.trouble, why) != why && logger)
+      logger->warn("a Service cannot be served", {{"service", one.service.text()}, {"error", why}});
+  }
+
+  std::string names(std::string_view from) const {
+    std::string out;
+    auto add = [&](const std::string& address, const std::string& name, const std::string& ns,
+                   bool near) {
+      out += format("{}\t{}.{}.{} {}.{}.svc {}.{}{}\n", address, name, ns, kDomain, name, ns, name,
+                    ns, near ? " " + name : "");
+    };
+    services.forEach([&](const kube::ObjectKey& key, const Value& service) {
+      const std::string& address = service["spec"]["clusterIP"].string();
+      bool near = key.ns == from;
+      if (!isHeadless(service)) {
+        if (!address.empty()) add(address, key.name, key.ns, near);
+        return;
+      }
+      auto found = endpoints.find(key);
+      if (found == endpoints.end()) return;
+      for (const auto& [slice, object] : found->second)
+        for (const Value& endpoint : object["endpoints"].array()) {
+          if (!isReadyEndpoint(endpoint)) continue;
+          const std::string& place = endpoint["addresses"].at(0).string();
+          add(place, key.name, key.ns, near);
+          if (const std::string& host = endpoint["hostname"].string(); !host.empty())
+            add(place, format("{}.{}", host, key.name), key.ns, near);
+        }
+    });
+    return out;
+  }
+
+  net::Loop& loop;
+  Logger* const logger;
+  const Function<void()> changed;
+  // By Service, then by the name of the slice.
+  std::map<kube::ObjectKey, std::map<std::string, Value>> endpoints;
+  std::map<Listening, std::unique_ptr<Served>> served;
+  std::string told;  // the names
+  Pending soon, again;
+  kube::Mirror services, slices;
+};
+
+ServiceProxy::ServiceProxy(net::Loop& loop, kube::Client& client, Random& random, Logger* logger,
+                           Function<void()> changed)
+    : impl_(std::make_unique<Impl>(loop, client, random, logger, std::move(changed))) {}
+ServiceProxy::~ServiceProxy() = default;
+
+std::string ServiceProxy::namesFor(std::string_view ns) const { return impl_->names(ns); }
+
+}  // namespace cadre::node

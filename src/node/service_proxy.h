@@ -1,0 +1,30 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/log.h"
+#include "base/random.h"
+#include "kube/client.h"
+#include "net/loop.h"
+
+namespace cadre::node {
+
+// Serves the addresses of Services on this machine: a connection to one goes to one of its ready
+// pods, in turn. And tells their names, for the hosts files of pods. TCP only.
+class ServiceProxy {
+ public:
+  // `changed`: names are others than before.
+  ServiceProxy(net::Loop& loop, kube::Client& client, Random& random, Logger* logger,
+               Function<void()> changed);
+  ~ServiceProxy();
+
+  // "ADDRESS\tweb.ns.svc.cluster.local web.ns.svc web.ns web" by line, as seen from a namespace.
+  std::string namesFor(std::string_view ns) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cadre::node
