@@ -118,14 +118,15 @@ bool Admission::concerns(const Asking& asking) const {
   return !matching(mutating_, asking).empty() || !matching(validating_, asking).empty();
 }
 
-Result<net::HttpClient*> Admission::wayTo(const net::Url& url, const std::string& authority) {
+Result<std::shared_ptr<net::HttpClient>> Admission::wayTo(const net::Url& url,
+                                                          const std::string& authority) {
   std::string key = url.origin() + " " + authority;
-  if (auto found = ways_.find(key); found != ways_.end()) return found->second.get();
+  if (auto found = ways_.find(key); found != ways_.end()) return found->second;
   if (!connect_)
     return Error{.code = Code::Unavailable, .message = "no webhook can be reached from here"};
   if (ways_.size() >= kMaxWays) ways_.clear();
   CADRE_LET(auto client, connect_(url, authority));
-  return (ways_[key] = std::move(client)).get();
+  return ways_[key] = std::move(client);
 }
 
 // All the asking about one write.
@@ -215,6 +216,7 @@ class Admission::Round : public std::enable_shared_from_this<Round> {
         .headers = {{"content-type", "application/json"}, {"accept", "application/json"}},
         .body = json::write(review()),
         .timeout = std::chrono::seconds(seconds)};
+    ways_.push_back(*way);
     pending_.push_back(net::fetch(
         **way, std::move(request), kMaxAnswer,
         [weak = weak_from_this(), hook, mutating, uid = uid_](Result<net::HttpResponse> response) {
@@ -315,6 +317,7 @@ class Admission::Round : public std::enable_shared_from_this<Round> {
   bool again_ = false, ended_ = false;
   std::string uid_;
   std::vector<std::string> warnings_;
+  std::vector<std::shared_ptr<net::HttpClient>> ways_;  // outlive what is sent on them
   std::vector<Pending> pending_;
 };
 

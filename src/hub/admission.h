@@ -65,15 +65,16 @@ class Admission {
 
   Hooks configured(std::string_view configurations) const;
   Hooks matching(const Hooks& hooks, const Asking& asking) const;
-  Result<net::HttpClient*> wayTo(const net::Url& url, const std::string& authority);
+  Result<std::shared_ptr<net::HttpClient>> wayTo(const net::Url& url, const std::string& authority);
 
   Scheduler& scheduler_;
   Random& random_;
   const Objects& objects_;
   const Connect connect_;
   const Locate locate_;
-  Hooks mutating_, validating_;                                   // as configured
-  std::map<std::string, std::unique_ptr<net::HttpClient>> ways_;  // by origin and authority
+  Hooks mutating_, validating_;  // as configured
+  // By origin and authority. Who asks holds on to the way that he takes.
+  std::map<std::string, std::shared_ptr<net::HttpClient>> ways_;
 };
 
 }  // namespace cadre::hub

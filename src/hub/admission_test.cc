@@ -128,7 +128,7 @@ webhooks:
   Random random_{1};
   int asked_ = 0;
   bool allows_ = true;
-  int space_ = 1'000'000;                             // for so many writes
+  int space_ = 1'000'000;                        // for so many writes
   std::string version_ = "admission.k8s.io/v1";  // that the webhook answers in
   std::unique_ptr<Hub> hub_;
   std::unique_ptr<net::HttpClient> client_;
@@ -332,6 +332,51 @@ spec:
   EXPECT_EQ(200, serve("true"));
   scheduler_.advance(2min);
   EXPECT_EQ(there(), "");
+}
+
+// What webhooks were asked about is what goes, and nothing else.
+TEST_F(Collected, WhatChangesMeanwhileIsAskedAboutAgain) {
+  askAboutDeletions();
+  asked_ = 0;
+  auto deleted = send("DELETE", format("{}/other", kBox), "");
+  scheduler_.advance(20ms);
+  auto changed =
+      send("PATCH", format("{}/other", kBox), "{data: {a: b}}", "application/merge-patch+json");
+  scheduler_.advance(1ms);
+  EXPECT_EQ(changed->status, 0) << "it waits for the other webhook";
+  // Written past all webhooks: in the middle of the question.
+  json::Value other = hub_->objects().find("configmaps", {"box", "other"})->value();
+  other.make("data") = json::Object{{"kept", "yes"}};
+  (void)hub_->objects().put("configmaps", other);
+  scheduler_.advance(1s);
+  EXPECT_EQ(deleted->status, 200);
+  EXPECT_GE(asked_, 3) << "about the new one, too";
+}
+
+TEST_F(Collected, WhoIsLetGoMeanwhileStays) {
+  askAboutDeletions();
+  auto deleted = send("DELETE", "/api/v1/namespaces/box/secrets/owner", "");
+  scheduler_.advance(20ms);
+  json::Value owned = hub_->objects().find("configmaps", {"box", "owned"})->value();
+  owned.make("metadata").makeObject().erase("ownerReferences");
+  (void)hub_->objects().put("configmaps", owned);
+  scheduler_.advance(5min);
+  EXPECT_EQ(deleted->status, 200);
+  EXPECT_EQ(there(), "owned other box");
+}
+
+TEST_F(Collected, ManyWebhooksDoNotCutOffOneThatThinks) {
+  std::string hooks = "metadata: {name: many}\nwebhooks:\n";
+  for (int i = 0; i < 250; ++i)
+    hooks += format(
+        "- {{name: h{}.cases.cadre.dev, clientConfig: {{url: \"https://127.0.0.1:{}/x\"}}, rules: "
+        "[{{operations: [CREATE], apiGroups: [\"\"], apiVersions: [v1], resources: "
+        "[secrets]}}], sideEffects: None, admissionReviewVersions: [v1]}}\n",
+        i, i + 1);
+  EXPECT_EQ(
+      201,
+      done("POST", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", hooks));
+  EXPECT_EQ(201, done("POST", "/api/v1/namespaces/box/secrets", "metadata: {name: new}"));
 }
 
 }  // namespace

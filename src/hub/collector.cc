@@ -335,8 +335,11 @@ void Collector::remove(const Name& name, std::string_view propagation, const Nam
   if (!kind) return lookAgain(because);
   State state = objects_.find(name.first, name.second);
   if (!state || !asking_.insert(name).second) return;
-  Deleting deleting{
-      .uid = state->uid, .propagation = std::string(propagation), .grace = std::nullopt};
+  // As it is now: who changes it meanwhile may have saved it.
+  Deleting deleting{.uid = state->uid,
+                    .resource_version = format("{}", state->revision),
+                    .propagation = std::string(propagation),
+                    .grace = std::nullopt};
   admit_(kind, *state, deleting, [this, name, because, kind, deleting](bool admitted) {
     asking_.erase(name);
     bool removed = admitted && registry_.remove(kind, name.second, deleting);

@@ -1,5 +1,7 @@
 #include "hub/definitions.h"
 
+#include <set>
+
 #include "base/format.h"
 #include "hub/definition.h"
 
@@ -41,7 +43,12 @@ void Definitions::told(const Change& change) {
   if (isEstablished(definition)) {
     if (!served) objects_.begin(storage);
     kinds_.remove(storage);
-    for (KindRef& kind : kindsOf(definition, natives_)) kinds_.add(std::move(kind));
+    std::set<std::string> versions;
+    for (KindRef& kind : kindsOf(definition, natives_)) {
+      versions.insert(kind->resource.version);
+      kinds_.add(std::move(kind));
+    }
+    watches_.end(storage, versions);
   }
   // Not from inside of what tells.
   scheduler_.post([this, key = change.after->key] { look(key); });

@@ -13,6 +13,7 @@ namespace {
 
 // So many single rights are compared, and no more: a role of a few kilobytes can have billions.
 constexpr std::size_t kMaxRights = 100'000;
+constexpr std::size_t kMaxComparisons = 2'000'000;  // some seconds
 
 const Rule kAllResources{.verbs = {"*"}, .groups = {"*"}, .resources = {"*"}};
 const Rule kAllPaths{.verbs = {"*"}, .paths = {"*"}};
@@ -100,15 +101,18 @@ std::optional<std::string> beyond(const Rbac& rbac, const User& user, std::strin
                                   const Rules& rules, std::string_view plural) {
   Rbac::Held held = rbac.rulesFor(user, ns);
   if (coveredBy(held.rules, kAllResources) && coveredBy(held.rules, kAllPaths)) return std::nullopt;
+  // The same right many times is one.
+  std::ranges::sort(held.rules);
+  held.rules.erase(std::unique(held.rules.begin(), held.rules.end()), held.rules.end());
   std::size_t rights = 0;
   Rules missing;
   for (const Rule& rule : rules) {
     rights += rightsOf(rule);
-    if (rights > kMaxRights)
+    if (rights > kMaxRights || rights * held.rules.size() > kMaxComparisons)
       return format(
-          "gives more than {} rights at once, which are too many to be compared with "
-          "those of the user: make several roles of it",
-          kMaxRights);
+          "gives {} rights or more at once, which are too many to be compared with the {} of the "
+          "user: make several roles of it",
+          rights, held.rules.size());
     for (Rule& right : apart(rule))
       if (!coveredBy(held.rules, right)) missing.push_back(std::move(right));
   }

@@ -194,16 +194,38 @@ void Hub::requestToken(const CallRef& call) {
   if (!body) return refuse(call, body.failure());
   if (auto failure = unreadable({"authentication.k8s.io", "v1", "TokenRequest"}, *body))
     return refuse(call, *failure);
-  auto made = tokens_.request(*account, *body);
-  if (auto* failure = std::get_if<Failure>(&made)) return refuse(call, *failure);
-  answer(call, 201, std::get<json::Value>(made));
+  Asking asking{.operation = "CREATE",
+                .kind = call->kind,
+                .key = call->key(),
+                .subresource = "token",
+                .object = *std::move(body)};
+  admit(call, std::move(asking), [this](const CallRef& call, const Asking& asked) {
+    auto account = registry_.get(*call->kind, call->key());
+    if (!account) return refuse(call, notFound(call->kind->resource, call->asked.name));
+    auto made = tokens_.request(*account, asked.object);
+    if (auto* failure = std::get_if<Failure>(&made)) return refuse(call, *failure);
+    answer(call, 201, std::get<json::Value>(made));
+  });
 }
 
 void Hub::bind(const CallRef& call) {
   Writing writing;
+  if (auto failure = parseWriting(*call, "CreateOptions", writing)) return refuse(call, *failure);
   auto body = parseBody(*call, writing);
   if (!body) return refuse(call, body.failure());
+  if (auto failure = unreadable({"", "v1", "Binding"}, *body)) return refuse(call, *failure);
+  if (kube::name(*body) != call->asked.name)
+    return refuse(call, badRequest("name in URL does not match name in Binding object"));
+  if (!kube::ns(*body).empty() && kube::ns(*body) != call->asked.ns)
+    return refuse(call, badRequest("the namespace of the provided object does not match the "
+                                   "namespace sent on the request"));
   const json::Value& target = (*body)["target"];
+  // A Binding is nobody's kind; what it points with is also in an Event.
+  static const kube::Type kReference =
+      kube::Type::of("", "v1", "Event").field("involvedObject")->type();
+  if (auto why = misreading(kReference, target))
+    return refuse(call,
+                  badRequest("Binding in version \"v1\" cannot be handled as a Binding: " + *why));
   std::vector<kube::FieldError> errors;
   if (const std::string& kind = target["kind"].string(); !kind.empty() && kind != "Node")
     errors.push_back(
@@ -214,14 +236,23 @@ void Hub::bind(const CallRef& call) {
   if (!errors.empty())
     return refuse(call, invalid({.version = "v1", .plural = "bindings", .kind = "Binding"},
                                 call->asked.name, errors));
-  auto bound = registry_.bind(call->kind, call->key(), target["name"].string());
-  if (!bound) return refuse(call, bound.failure());
-  answer(call, 201,
-         json::Object{{"kind", "Status"},
-                      {"apiVersion", "v1"},
-                      {"metadata", json::Object{}},
-                      {"status", "Success"},
-                      {"code", 201}});
+  Asking asking{.operation = "CREATE",
+                .kind = call->kind,
+                .key = call->key(),
+                .subresource = "binding",
+                .object = *std::move(body),
+                .dry_run = writing.dry_run};
+  admit(call, std::move(asking),
+        [this, dry_run = writing.dry_run](const CallRef& call, const Asking& asked) {
+          auto bound = registry_.bind(call->kind, call->key(), asked.object, dry_run);
+          if (!bound) return refuse(call, bound.failure());
+          answer(call, 201,
+                 json::Object{{"kind", "Status"},
+                              {"apiVersion", "v1"},
+                              {"metadata", json::Object{}},
+                              {"status", "Success"},
+                              {"code", 201}});
+        });
 }
 
 }  // namespace cadre::hub

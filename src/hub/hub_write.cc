@@ -207,14 +207,7 @@ void Hub::write(const CallRef& call, Outcome<Draft> draft) {
     wanted.verb = verbName(Verb::Create);
     if (auto failure = rbac().refusal(call->user, wanted)) return refuse(call, *failure);
   }
-  if (draft->kind->resource.group == "rbac.authorization.k8s.io") {
-    if (auto failure = escalation(rbac(), call->user,
-                                  {.resource = draft->kind->resource,
-                                   .object = draft->object,
-                                   .before = draft->old,
-                                   .asked_name = call->asked.name}))
-      return refuse(call, *failure);
-  }
+  if (auto failure = escalated(*call, *draft)) return refuse(call, *failure);
   auto more = definitions_.warnings(*draft);
   call->warnings.insert(call->warnings.end(), more.begin(), more.end());
   limits_.complete(*draft);
@@ -236,11 +229,23 @@ void Hub::write(const CallRef& call, Outcome<Draft> draft) {
           draft.object = std::move(asked.object);
           draft.old = std::move(asked.old);
           if (redone(call, draft)) return;
-          if (asked.changed)
+          if (asked.changed) {
             if (auto failure = registry_.amended(draft)) return refuse(call, *failure);
+            if (auto failure = escalated(*call, draft)) return refuse(call, *failure);
+          }
           if (auto failure = limits_.check(draft)) return refuse(call, *failure);
           finish(call, registry_.finish(std::move(draft)));
         });
+}
+
+// Nobody gives what he does not have, whoever wrote it into the object.
+std::optional<Failure> Hub::escalated(const Call& call, const Draft& draft) {
+  if (draft.kind->resource.group != "rbac.authorization.k8s.io") return std::nullopt;
+  return escalation(rbac(), call.user,
+                    {.resource = draft.kind->resource,
+                     .object = draft.object,
+                     .before = draft.old,
+                     .asked_name = call.asked.name});
 }
 
 // Others may write while webhooks think. What was asked for is then done to what they left, with a
@@ -319,7 +324,9 @@ Outcome<Deleting> Hub::parseDeleting(Call& call) const {
       if (!seconds) return noNumber(grace);
       options.make("gracePeriodSeconds") = *seconds;
     }
-    if (call.asked.has("uid")) options.make("preconditions").make("uid") = call.option("uid");
+    for (std::string_view field : {"uid", "resourceVersion"})
+      if (std::string_view value = call.option(field); !value.empty() && !call.asked.name.empty())
+        options.make("preconditions").make(field) = value;
   }
   auto condition = [&](std::string_view field) -> std::optional<std::string> {
     const json::Value& value = options["preconditions"][field];
@@ -366,6 +373,13 @@ void Hub::remove(const CallRef& call) {
                                   "this namespace may not be deleted"));
   admit(call, askingToRemove(call->kind, *there, *deleting),
         [this, deleting = *deleting, there](const CallRef& call, const Asking&) {
+          State now = objects_.find(call->kind->storage, call->key());
+          // Webhooks were asked about another one: that is not what they let go.
+          if (now && now != there) {
+            if (scheduler_.clock().instant() - call->since < kRedone) return remove(call);
+            return refuse(call, conflict(call->kind->resource, call->asked.name,
+                                         "the object is changed all the time; please try again"));
+          }
           removeAdmitted(call, deleting, *there);
         });
 }
@@ -422,6 +436,9 @@ void Hub::removeAdmitted(const CallRef& call, const Deleting& deleting, const St
 void Hub::removeAll(const CallRef& call) {
   auto deleting = parseDeleting(*call);
   if (!deleting) return refuse(call, deleting.failure());
+  if (auto wanted = parseInt(call->option("resourceVersion"));
+      wanted && waitsFor(call, *wanted, &Hub::removeAll))
+    return;
   auto page = pageOf(*call);
   if (!page) return refuse(call, page.failure());
   removeEach(call, *deleting, *std::move(page), 0);
@@ -434,11 +451,18 @@ void Hub::removeEach(const CallRef& call, const Deleting& deleting, const Page& 
     Asking asking = askingToRemove(call->kind, *state, deleting);
     asking.key.name.clear();  // nobody named it
     if (admission_.concerns(asking))
-      return admit(call, std::move(asking),
-                   [this, deleting, page, at](const CallRef& call, const Asking&) {
-                     if (removeOne(call, deleting, *page.items[at]))
-                       removeEach(call, deleting, page, at + 1);
-                   });
+      return admit(
+          call, std::move(asking),
+          [this, deleting, page = Page(page), at](const CallRef& call, const Asking&) mutable {
+            State now = objects_.find(call->kind->storage, page.items[at]->key);
+            if (now && now != page.items[at] && now->uid == page.items[at]->uid &&
+                scheduler_.clock().instant() - call->since < kRedone) {
+              page.items[at] = now;  // webhooks were asked about another one
+              return removeEach(call, deleting, page, at);
+            }
+            if (now != page.items[at] || removeOne(call, deleting, *page.items[at]))
+              removeEach(call, deleting, page, at + 1);
+          });
     if (!removeOne(call, deleting, *state)) return;
   }
   answer(call, page);

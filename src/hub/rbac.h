@@ -40,7 +40,7 @@ struct Rule {
   bool covers(const Rule& other) const;  // allows all that the other one does
   json::Value value() const;             // as in a SelfSubjectRulesReview
 
-  bool operator==(const Rule&) const = default;
+  auto operator<=>(const Rule&) const = default;
 };
 using Rules = std::vector<Rule>;
 

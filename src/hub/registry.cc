@@ -284,6 +284,7 @@ Outcome<Draft> Registry::update(KindRef kind, const kube::ObjectKey& key, json::
             .message = format("Invalid value: {}: must be greater than or equal to 0", replicas)}});
     at(whole, kind->scale().spec_path) = replicas;
     set(whole.make("metadata"), "resourceVersion", object["metadata"]["resourceVersion"]);
+    if (!kube::uid(object).empty()) whole.make("metadata").make("uid") = kube::uid(object);
     return withFieldsSettled(
         replace(std::move(kind), before, std::move(old), std::move(whole), std::move(writing)));
   }
@@ -664,7 +665,8 @@ Outcome<Written> Registry::remove(KindRef kind, const kube::ObjectKey& key,
   return put(*kind, std::move(wanted), false);
 }
 
-Outcome<Written> Registry::bind(KindRef pods, const kube::ObjectKey& key, std::string_view node) {
+Outcome<Written> Registry::bind(KindRef pods, const kube::ObjectKey& key,
+                                const json::Value& binding, bool dry_run) {
   auto found = get(*pods, key);
   if (!found) return notFound(pods->resource, key.name);
   json::Value& pod = *found;
@@ -672,18 +674,31 @@ Outcome<Written> Registry::bind(KindRef pods, const kube::ObjectKey& key, std::s
     return conflict({.version = "v1", .plural = "pods/binding", .kind = "Binding"}, key.name,
                     std::move(why));
   };
+  auto differs = [&](std::string_view what, std::string_view wanted, std::string_view there) {
+    return refuse(format("Precondition failed: {} in precondition: {}, {} in object meta: {}", what,
+                         wanted, what, there));
+  };
+  std::string_view uid = kube::uid(binding), version = kube::resourceVersion(binding);
+  if (!uid.empty() && uid != kube::uid(pod)) return differs("UID", uid, kube::uid(pod));
+  if (!version.empty() && version != kube::resourceVersion(pod))
+    return differs("ResourceVersion", version, kube::resourceVersion(pod));
   const std::string& there = pod["spec"]["nodeName"].string();
+  if (!pod["spec"]["schedulingGates"].array().empty())
+    return refuse(format("pod {} has non-empty .spec.schedulingGates", key.name));
   if (kube::isDeleting(pod))
     return refuse(format("pod {} is being deleted, cannot be assigned to a host", key.name));
   if (!there.empty())
     return refuse(format("pod {} is already assigned to node \"{}\"", key.name, there));
-  pod.make("spec").make("nodeName") = node;
+  pod.make("spec").make("nodeName") = binding["target"]["name"];
+  for (const auto& [name, value] : binding["metadata"]["annotations"].object())
+    pod.make("metadata").make("annotations").make(name) = value;
   json::Array& conditions = pod.make("status").make("conditions").makeArray();
   std::erase_if(conditions, [](auto& one) { return one["type"].string() == "PodScheduled"; });
   conditions.push_back(json::Object{{"type", "PodScheduled"},
                                     {"status", "True"},
                                     {"lastProbeTime", json::Value()},
                                     {"lastTransitionTime", formatTime(clock_.now())}});
+  if (dry_run) return Written{.object = std::move(pod)};
   return put(*pods, std::move(pod), false);
 }
 

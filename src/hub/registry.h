@@ -82,8 +82,9 @@ class Registry {
   Outcome<Written> remove(KindRef kind, const kube::ObjectKey& key, const Deleting& deleting);
   // From now on a new Service gets an address: somebody serves it there.
   void giveAddresses() { gives_addresses_ = true; }
-  // Gives a pod its node, once.
-  Outcome<Written> bind(KindRef pods, const kube::ObjectKey& key, std::string_view node);
+  // Gives a pod the node that a Binding names, once.
+  Outcome<Written> bind(KindRef pods, const kube::ObjectKey& key, const json::Value& binding,
+                        bool dry_run);
 
   json::Value scaleOf(const Kind& kind, const json::Value& object) const;
 

@@ -164,10 +164,11 @@ void Watches::bookmarkAll() {
   bookmarks_ = scheduler_.after(limits_.bookmarks, [this] { bookmarkAll(); });
 }
 
-void Watches::end(std::string_view storage) {
+void Watches::end(std::string_view storage, const std::set<std::string>& versions) {
   for (auto next = watches_.begin(); next != watches_.end();) {
     std::shared_ptr<Watch> watch = *next++;
-    if (watch->wanted.kind->storage != storage) continue;
+    const Kind& kind = *watch->wanted.kind;
+    if (kind.storage != storage || versions.contains(kind.resource.version)) continue;
     watch->request->end();
     drop(watch);
   }

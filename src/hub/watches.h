@@ -1,7 +1,9 @@
 #pragma once
 
 #include <list>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "base/random.h"
@@ -61,8 +63,8 @@ class Watches {
   static void refuse(net::ServerRequest& request, const Failure& failure);
 
   void told(const Change& change);
-  // The kind is served no more, or otherwise.
-  void end(std::string_view storage);
+  // The kind is served no more, but in these versions.
+  void end(std::string_view storage, const std::set<std::string>& versions = {});
 
  private:
   struct Watch;
