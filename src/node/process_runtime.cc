@@ -215,6 +215,11 @@ class ProcessRuntime final : public Runtime {
     if (!pod.empty()) fs::remove_all(fs::path(options_.folder) / pod, ignored);
   }
 
+  void forget(const RunName& run) override {
+    std::error_code ignored;
+    fs::remove_all(folderOf(run), ignored);
+  }
+
  private:
   std::string folderOf(const RunName& run) const {
     return fs::path(options_.folder) / run.pod / run.container / format("{:06}", run.attempt);

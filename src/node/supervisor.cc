@@ -1,6 +1,7 @@
 #include "node/supervisor.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 
 #include "base/format.h"
@@ -261,6 +262,7 @@ struct Supervisor::Impl {
     Lookup lookup = lookupFor(pod);
     auto order = orderOf(self, *container, attempt, lookup);
     if (!order) return cannot(uid, pod, name, "CreateContainerConfigError", order.error());
+    if (attempt >= 2) forgetRun(pod, name, attempt - 2);
     std::optional<Run> before = seen.run;
     seen.before = seen.run ? std::exchange(seen.run, std::nullopt) : seen.before;
     seen.run = Run{.attempt = attempt};
@@ -286,6 +288,14 @@ struct Supervisor::Impl {
           }
           lookSoon(uid);
         });
+  }
+
+  // The last one and the one before it are told of; what was earlier is of no use to anybody.
+  void forgetRun(const Pod& pod, const std::string& name, int attempt) {
+    runtime.forget(RunName{std::string(kube::uid(pod.object)), name, attempt});
+    std::string log = logOf(options.folder, pod.object, name, attempt);
+    std::error_code ignored;
+    for (const char* part : {"", ".1"}) std::filesystem::remove(log + part, ignored);
   }
 
   // It is tried again later, and when something changes that it may have waited for.

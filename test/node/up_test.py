@@ -81,6 +81,15 @@ class UpTest(UpCase):
         self.assertEqual((ended["exitCode"], ended["reason"]), (137, "Error"))
         self.assertIn("serving as jane", self.kubectl(self, "logs", pods[0]["metadata"]["name"], "--previous"))
 
+        # And once more, after a while; what was before the last two is forgotten.
+        runs_of = self.data / "runs" / pods[0]["metadata"]["uid"] / "web"
+        os.kill(json.loads((runs_of / "000001/state.json").read_text())["pid"], signal.SIGKILL)
+        self.wait_for(lambda: any(c["restartCount"] == 2 and c["ready"] for p in self.pods() for c in p["status"]["containerStatuses"]),
+                      "it was started a third time")
+        self.assertEqual(sorted(f.name for f in runs_of.iterdir()), ["000001", "000002"])
+        self.assertEqual(sorted(f.name for f in next((self.data / "node/logs").glob(f"*{pods[0]['metadata']['uid']}")).joinpath("web").iterdir()),
+                         ["1.log", "2.log"])
+
         # Fewer, none, and nothing is left of them.
         self.kubectl(self, "scale", "deploy/web", "--replicas=1")
         self.ready(1)
