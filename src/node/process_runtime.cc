@@ -134,7 +134,8 @@ class ProcessRuntime final : public Runtime {
       std::ranges::sort(found);
       return found;
     };
-    for (const fs::path& pod : below(options_.folder))
+    for (const fs::path& pod : below(options_.folder)) {
+      const std::size_t before = out.size();
       for (const fs::path& container : below(pod))
         for (const fs::path& attempt : below(container)) {
           auto number = parseInt(attempt.filename().string());
@@ -144,6 +145,8 @@ class ProcessRuntime final : public Runtime {
           if (state.alive) listen(name, state.process);
           out.emplace_back(name, runOf(name, state));
         }
+      if (out.size() == before) forget(pod.filename());  // half forgotten, or hardly begun
+    }
     std::ranges::sort(out, std::less<>(), [](auto& one) { return one.first; });
     return out;
   }

@@ -9,7 +9,7 @@ import subprocess
 import time
 import unittest
 
-from ups import PATIENCE, UpCase
+from ups import PATIENCE, UpCase, wait_until
 
 KILLS = int(os.environ.get("CADRE_KILLS", "6"))
 
@@ -51,7 +51,10 @@ class UpKillTest(UpCase):
                          stays, "what nobody touched runs on")
         self.assertEqual([f.name for f in (self.data.parent / "marks").glob("twice.*")], [])
         # As many shims as containers, and as many folders as pods.
-        self.wait_for(lambda: len(self.processes()) == 5 and len(list((self.data / "runs").iterdir())) == 5, "nothing is left over")
+        def left():
+            return len(self.processes()), len(list((self.data / "runs").iterdir()))
+        wait_until(lambda: left() == (5, 5), PATIENCE)
+        self.assertEqual(left(), (5, 5), "something is left over")
         self.down()
         held = [f.name for f in (self.data.parent / "marks").glob("*.lock")
                 if subprocess.run(["flock", "-n", f, "true"]).returncode != 0]
