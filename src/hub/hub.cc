@@ -79,6 +79,7 @@ void Hub::furnish() {
     admission_.told(came);
     definitions_.told(came);
     collector_.told(came);
+    limits_.told(came);
   });
   auto make = [this](const KindRef& kind, json::Value object) {
     auto draft = registry_.create(kind, "", "", std::move(object), {.manager = "cadre-hub"});

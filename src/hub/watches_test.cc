@@ -185,5 +185,29 @@ TEST(Hub, NobodyHasAllTheWatches) {
   EXPECT_EQ(watch(*jane), 200);
 }
 
+// Killed between a write and the count of it.
+TEST(Hub, CountsWhatItFinds) {
+  FakeScheduler scheduler;
+  Random random{1};
+  Hub hub(scheduler, random, {});
+  auto load = [&](std::string_view key, std::string_view object) {
+    ASSERT_TRUE(hub.objects().load(key, object).ok());
+  };
+  load("namespaces /box", R"({"metadata":{"name":"box","uid":"1","resourceVersion":"1"}})");
+  load("configmaps box/a",
+       R"({"metadata":{"name":"a","namespace":"box","uid":"2","resourceVersion":"2"}})");
+  load(
+      "resourcequotas box/q",
+      R"({"metadata":{"name":"q","namespace":"box","uid":"3","resourceVersion":"3"},"spec":{"hard":{"count/configmaps":"5"}},"status":{"hard":{"count/configmaps":"5"},"used":{"count/configmaps":"0"}}})");
+  hub.objects().loaded(3, 3);
+  hub.furnish();
+  scheduler.advance(1s);
+  EXPECT_EQ(hub.objects()
+                .find("resourcequotas", {"box", "q"})
+                ->value()["status"]["used"]["count/configmaps"]
+                .string(),
+            "1");
+}
+
 }  // namespace
 }  // namespace cadre::hub
