@@ -92,11 +92,15 @@ json::Value readState(const std::string& folder) {
   return value ? *std::move(value) : json::Value();
 }
 
-// The lock of a folder, unless somebody has it.
-Descriptor takeLock(const std::string& folder) {
+// The lock of a folder, if nobody has it; `held`: somebody does, or nobody can tell.
+Descriptor takeLock(const std::string& folder, bool& held) {
   Descriptor file(
       open((folder + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (file && flock(file.get(), LOCK_EX | LOCK_NB) != 0) file.close();
+  held = !file && errno != ENOENT;  // a folder that is gone has no lock
+  if (file && flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    held = true;
+    file.close();
+  }
   return file;
 }
 
@@ -187,7 +191,8 @@ class Shim {
 
   // Says on `ready` how the start went: nothing, or why not.
   void run(Descriptor ready) {
-    Descriptor lock = takeLock(folder_);
+    bool held = false;
+    Descriptor lock = takeLock(folder_, held);
     // Somebody has given it up, or it is there twice.
     if (!lock || !readState(folder_).isNull()) return report(ready, "this run is given up already");
     std::string process = format("{}\n", getpid());
@@ -411,9 +416,10 @@ Result<> startShim(const std::string& folder) {
 }
 
 ShimState readShim(const std::string& folder) {
-  Descriptor lock = takeLock(folder);
+  bool held = false;
+  Descriptor lock = takeLock(folder, held);
   json::Value state = readState(folder);
-  ShimState out{.alive = !lock,
+  ShimState out{.alive = held,
                 .inner = static_cast<int>(state["pid"].integer()),
                 .started = parseTime(state["startedAt"].string()),
                 .finished = parseTime(state["finishedAt"].string()),

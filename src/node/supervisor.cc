@@ -94,15 +94,18 @@ struct Supervisor::Impl {
     std::set<std::string> known;
     for (const auto& [uid, pod] : pods) known.insert(uid);
     volumes.keepOnly(known);
-    for (const auto& [uid, runs] : std::exchange(found, {}))
-      for (const auto& [name, run] : runs) {
-        if (run.state == Run::State::Ended) {
-          if (!orphans.contains(name)) runtime.forget(uid);
-          continue;
-        }
-        runtime.stop(name, true);
-        orphans.insert(name);
-      }
+    for (const auto& [uid, runs] : std::exchange(found, {})) {
+      for (const auto& [name, run] : runs)
+        if (run.state != Run::State::Ended) orphans.insert(name);
+      endOrphans(uid);
+    }
+  }
+
+  // Until the last one of a pod has ended there is a trace of it, for whoever comes after us.
+  void endOrphans(const std::string& uid) {
+    auto first = orphans.lower_bound({uid, "", 0});
+    if (first == orphans.end() || first->pod != uid) return runtime.forget(uid);
+    for (auto one = first; one != orphans.end() && one->pod == uid; ++one) runtime.stop(*one, true);
   }
 
   // ---- What happens
@@ -146,7 +149,7 @@ struct Supervisor::Impl {
   }
 
   void ended(const RunName& name, const Run& run) {
-    if (orphans.erase(name) > 0) return runtime.forget(name.pod);
+    if (orphans.erase(name) > 0) return endOrphans(name.pod);
     auto known = pods.find(name.pod);
     if (known == pods.end()) return;
     Pod& pod = *known->second;
@@ -367,7 +370,6 @@ struct Supervisor::Impl {
     Run& run = *pod.seen.containers[what.container].run;
     if (!run.stopping) run.stopping = now();
     runtime.stop({std::string(kube::uid(pod.object)), what.container, run.attempt}, what.kill);
-    pod.soon = {};
     if (!what.kill) lookSoon(std::string(kube::uid(pod.object)));  // when it will be killed
   }
 

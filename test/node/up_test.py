@@ -140,6 +140,21 @@ class UpTest(UpCase):
         self.kubectl(self, "create", "configmap", "none", "--from-literal=a=b")
         self.kubectl(self, "wait", "job/unset", "--for=condition=Complete", f"--timeout={PATIENCE}s")
 
+    def test_what_belongs_to_no_pod_ends(self):
+        self.up()
+        self.apply(*THINGS)
+        pods = self.ready(3)
+        first = self.data / "runs" / pods[0]["metadata"]["uid"] / "web"
+        os.kill(json.loads((first / "000000/state.json").read_text())["pid"], signal.SIGKILL)
+        self.wait_for(lambda: len(list(first.iterdir())) == 2 and len(self.processes()) == 3, "one runs for the second time")
+        self.process.send_signal(signal.SIGKILL)
+        self.process.communicate(timeout=PATIENCE)
+        for part in "hub.db", "hub.db-wal", "hub.db.last":  # and with it all that is known of them
+            (self.data / part).unlink(missing_ok=True)
+        self.up()
+        self.wait_for(lambda: self.processes() == [] and list((self.data / "runs").iterdir()) == [], "they end")
+        self.assertEqual(list((self.data / "node/pods").iterdir()), [])
+
     def test_services_have_addresses_and_names(self):
         def service(name, **spec):
             return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
