@@ -8,6 +8,7 @@
 
 #include "base/format.h"
 #include "base/strings.h"
+#include "cli/files.h"
 #include "cli/hub_backup.h"
 #include "json/yaml.h"
 #include "kinds/kaos/types.h"
@@ -27,14 +28,6 @@ Error ioError(const fs::path& path, std::string_view what, const std::error_code
   return {.code = Code::Unavailable,
           .message = format("{} {}: {}; choose another folder with --data", what, path.string(),
                             code.message())};
-}
-
-Result<std::string> readFile(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), {});
-  if (!file.good() && !file.eof())
-    return Error{.code = Code::NotFound, .message = "cannot read " + path.string()};
-  return text;
 }
 
 // For its owner alone.
@@ -60,8 +53,8 @@ Result<net::CertificateAndKey> keep(const fs::path& folder, const std::string& n
                                     const net::CertificateAndKey* issuer) {
   fs::path certificate = folder / (name + ".crt"), key = folder / (name + ".key");
   if (fs::exists(certificate) && fs::exists(key)) {
-    CADRE_LET(std::string one, readFile(certificate));
-    CADRE_LET(std::string two, readFile(key));
+    CADRE_LET(std::string one, readAll(certificate));
+    CADRE_LET(std::string two, readAll(key));
     auto facts = net::readCertificate(one);
     Time now = SystemClock().now();
     bool signs = !issuer || net::isSignedBy(one, issuer->certificate);
@@ -76,7 +69,7 @@ Result<net::CertificateAndKey> keep(const fs::path& folder, const std::string& n
 // What signs the tokens of service accounts.
 Result<net::SigningKey> keepSigningKey(const fs::path& path) {
   if (fs::exists(path)) {
-    CADRE_LET(std::string pem, readFile(path));
+    CADRE_LET(std::string pem, readAll(path));
     auto key = net::SigningKey::read(pem);
     if (!key) return key.error().context("reading " + path.string());
     return key;
@@ -228,8 +221,7 @@ Result<std::unique_ptr<HubHost>> HubHost::open(net::Loop& loop, const HubFlags& 
   fs::path config = data / "kubeconfig";
   std::string text = json::writeYaml(login(url, authority, admin));
   // A disk that is full is no reason not to serve what is there.
-  if (auto before = readFile(config); !before || *before != text)
-    CADRE_TRY(writeFile(config, text));
+  if (auto before = readAll(config); !before || *before != text) CADRE_TRY(writeFile(config, text));
   impl->kubeconfig = config.string();
   return std::unique_ptr<HubHost>(new HubHost(std::move(impl)));
 }

@@ -106,15 +106,12 @@ node::ProcessRuntimeOptions runtimeOptions(const fs::path& data) {
 
 // ---- What a cluster has from the start
 
-template <class Start>
-Result<json::Value> await(Cluster& cluster, Start start) {
-  return cluster.await<json::Value>(std::move(start));
-}
-
-Result<> apply(Cluster& cluster, const kube::Resource& resource, const json::Value& object) {
-  CADRE_TRY(await(cluster, [&](auto done) {
-    return cluster.client->apply(resource, object, {.field_manager = "cadre-up", .force = true},
-                                 std::move(done));
+Result<> apply(Cluster& cluster, const kube::Resource& resource, const json::Value& object,
+               std::string subresource = {}) {
+  kube::WriteOptions options{.field_manager = "cadre-up", .force = true};
+  options.subresource = std::move(subresource);
+  CADRE_TRY(cluster.await<json::Value>([&](auto done) {
+    return cluster.client->apply(resource, object, options, std::move(done));
   }));
   return {};
 }
@@ -154,12 +151,7 @@ Result<> furnish(Cluster& cluster, const UpFlags& flags) {
                                 {"kubeProxyVersion", ""},
                                 {"operatingSystem", "linux"},
                                 {"architecture", about.machine}}}};
-  CADRE_TRY(await(cluster, [&](auto done) {
-    return cluster.client->apply(
-        kNodes, node, {.field_manager = "cadre-up", .force = true, .subresource = "status"},
-        std::move(done));
-  }));
-  return {};
+  return apply(cluster, kNodes, node, "status");
 }
 
 // The objects of files, each when its kind is there.

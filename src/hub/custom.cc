@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "hub/builtin.h"
 #include "hub/json_path.h"
+#include "json/texts.h"
 #include "json/write.h"
 #include "kube/object_meta.h"
 #include "kube/structural.h"
@@ -21,12 +22,6 @@ using kube::FieldError;
 constexpr std::string_view kNotAsked =
     "Invalid value: null: some validation rules were not checked because the object was invalid; "
     "correct the existing errors to complete validation";
-
-std::vector<std::string> textsOf(const json::Value& list) {
-  std::vector<std::string> out;
-  for (const json::Value& text : list.array()) out.push_back(text.string());
-  return out;
-}
 
 std::string withoutDot(std::string_view path) {
   return std::string(path.starts_with('.') ? path.substr(1) : path);

@@ -2,6 +2,7 @@
 
 #include "base/format.h"
 #include "base/strings.h"
+#include "json/texts.h"
 #include "json/write.h"
 
 namespace cadre::hub {
@@ -18,12 +19,6 @@ json::Value answered(std::string_view api_version, std::string_view kind, json::
                       {"status", std::move(status)}};
   if (!spec.isNull()) review.set("spec", std::move(spec));
   return review;
-}
-
-std::vector<std::string> textsOf(const json::Value& list) {
-  std::vector<std::string> texts;
-  for (const json::Value& item : list.array()) texts.push_back(item.string());
-  return texts;
 }
 
 // As the server writes it: by the names of its own fields.

@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "base/strings.h"
 #include "hub/jwt.h"
+#include "json/texts.h"
 #include "json/write.h"
 #include "net/tls.h"
 
@@ -36,12 +37,6 @@ constexpr std::array<Bound, 3> kBound{{{"Pod", "pod", "pods", true},
 
 Error refused(std::string message) {
   return {.code = Code::Unauthenticated, .message = std::move(message)};
-}
-
-std::vector<std::string> textsOf(const json::Value& list) {
-  std::vector<std::string> texts;
-  for (const json::Value& item : list.array()) texts.push_back(item.string());
-  return texts;
 }
 
 // One audience may stand by itself.

@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "base/strings.h"
 #include "json/parse.h"
+#include "json/texts.h"
 
 namespace cadre::node {
 namespace {
@@ -28,12 +29,6 @@ bool isTame(std::string_view name) {
   return true;
 }
 
-std::vector<std::string> textsOf(const json::Value& list) {
-  std::vector<std::string> out;
-  for (const json::Value& one : list.array()) out.push_back(one.string());
-  return out;
-}
-
 }  // namespace
 
 Result<Image> findImage(const std::string& folder, const std::string& reference) {
@@ -48,8 +43,7 @@ Result<Image> findImage(const std::string& folder, const std::string& reference)
   std::error_code ignored;
   if (!isTame(name) || !isTame(tag) || !fs::is_directory(place / "rootfs", ignored))
     return Error{.code = Code::NotFound,
-                 .message = format("there is no image {} here: put its files into {}/rootfs, or "
-                                   "use containers (--runtime docker)",
+                 .message = format("there is no image {} here: put its files into {}/rootfs",
                                    reference, place.string())};
   Image image{.root = place / "rootfs",
               .env = {{"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}}};

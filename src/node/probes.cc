@@ -4,6 +4,7 @@
 
 #include "base/format.h"
 #include "base/strings.h"
+#include "json/texts.h"
 #include "net/connect.h"
 #include "net/http_client.h"
 
@@ -82,9 +83,7 @@ struct Probes::Impl : std::enable_shared_from_this<Probes::Impl> {
       return;
     }
     if (const Value& exec = spec["exec"]; exec.isObject()) {
-      std::vector<std::string> command;
-      for (const Value& one : exec["command"].array()) command.push_back(one.string());
-      probe.asking = run_inside(command, timeout, done);
+      probe.asking = run_inside(textsOf(exec["command"]), timeout, done);
       return;
     }
     done(Error{.code = Code::InvalidArgument, .message = "this kind of probe is not known here"});

@@ -254,13 +254,11 @@ Result<std::unique_ptr<Runtime>> makeProcessRuntime(net::Loop& loop,
   });
   if (!tried)
     return Error{.code = Code::Unavailable,
-                 .message =
-                     "processes need bubblewrap: install the package bubblewrap, or use "
-                     "containers (--runtime docker)"};
+                 .message = "processes need bubblewrap: install the package bubblewrap"};
   if (tried->exit_code != 0)
     return Error{.code = Code::Unavailable,
-                 .message = format("this system lets nobody make namespaces ({}): allow it, or use "
-                                   "containers (--runtime docker)",
+                 .message = format("this system lets nobody make namespaces ({}): allow it "
+                                   "(kernel.unprivileged_userns_clone, user.max_user_namespaces)",
                                    trim(tried->errors))};
   prctl(PR_SET_CHILD_SUBREAPER, 1);  // who watches over containers is ours to bury
   return std::unique_ptr<Runtime>(std::make_unique<ProcessRuntime>(loop, std::move(options)));

@@ -21,6 +21,7 @@
 #include "base/format.h"
 #include "base/strings.h"
 #include "json/parse.h"
+#include "json/texts.h"
 #include "json/write.h"
 
 namespace cadre::node {
@@ -374,13 +375,8 @@ json::Value ShimOrder::toJson() const {
 }
 
 Result<ShimOrder> ShimOrder::parse(const json::Value& value) {
-  auto words = [](const json::Value& list) {
-    std::vector<std::string> out;
-    for (const json::Value& one : list.array()) out.push_back(one.string());
-    return out;
-  };
-  ShimOrder order{.sandbox = words(value["sandbox"]),
-                  .command = words(value["command"]),
+  ShimOrder order{.sandbox = textsOf(value["sandbox"]),
+                  .command = textsOf(value["command"]),
                   .log = value["log"].string()};
   order.max_log_bytes = static_cast<std::size_t>(value["maxLogBytes"].integer(10 << 20));
   if (order.command.empty() || order.log.empty())

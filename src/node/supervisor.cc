@@ -77,10 +77,11 @@ struct Supervisor::Impl {
 
   // ---- What was there before
 
-  static void take(Pod& pod, const RunName& name, const Run& run) {
-    Seen& seen = pod.seen.containers[name.container];
-    if (seen.run) seen.before = std::exchange(seen.run, std::nullopt);
+  // The newest run of a container is as the runtime says now.
+  static void update(Seen& seen, const Run& run) {
+    std::optional<Time> stopping = seen.run ? seen.run->stopping : std::nullopt;
     seen.run = run;
+    seen.run->stopping = stopping;
     if (run.state == Run::State::Ended)
       seen.crashes = run.ended - run.started >= kLongRun ? 0 : seen.crashes + 1;
   }
@@ -129,7 +130,9 @@ struct Supervisor::Impl {
       pod.object = change.object;
       if (auto before = found.extract(uid); !before.empty())
         for (const auto& [name, run] : before.mapped()) {
-          take(pod, name, run);
+          Seen& seen = pod.seen.containers[name.container];
+          if (seen.run) seen.before = std::exchange(seen.run, std::nullopt);
+          update(seen, run);
           if (run.state == Run::State::Running) beginProbes(uid, pod, name.container);
         }
     }
@@ -156,10 +159,7 @@ struct Supervisor::Impl {
     pod.probes.erase(name.container);
     Seen& seen = pod.seen.containers[name.container];
     if (!seen.run || seen.run->attempt != name.attempt) return;
-    std::optional<Time> stopping = seen.run->stopping;
-    seen.run = run;
-    seen.run->stopping = stopping;
-    seen.crashes = run.ended - run.started >= kLongRun ? 0 : seen.crashes + 1;
+    update(seen, run);
     lookSoon(name.pod);
   }
 
@@ -172,6 +172,11 @@ struct Supervisor::Impl {
     known->second->soon = loop.after(0s, [this, uid] { look(uid); });
   }
 
+  void lookLater(const std::string& uid, Duration after) {
+    if (auto known = pods.find(uid); known != pods.end())
+      known->second->timer = loop.after(after, [this, uid] { look(uid); });
+  }
+
   Time now() const { return loop.clock().now(); }
 
   void look(const std::string& uid) {
@@ -180,10 +185,7 @@ struct Supervisor::Impl {
     Pod& pod = *known->second;
     if (when_idle) return checkIdle();
     if (pod.gone) return finish(uid, pod);
-    if (!config_maps.synced() || !secrets.synced()) {
-      pod.timer = loop.after(20ms, [this, uid] { look(uid); });
-      return;
-    }
+    if (!config_maps.synced() || !secrets.synced()) return lookLater(uid, 20ms);
     if (pod.object["spec"]["nodeName"].string().empty()) return bind(uid, pod);
     if (pod.seen.address.empty()) giveAddress(pod);
     PodStep step = stepOf(pod.object, pod.seen, now());
@@ -197,9 +199,7 @@ struct Supervisor::Impl {
     tell(uid, pod, step.status);
     if (step.over) remove(uid, pod);
     pod.timer = {};
-    if (step.due)
-      pod.timer =
-          loop.after(std::max<Duration>(*step.due - now(), 10ms), [this, uid] { look(uid); });
+    if (step.due) lookLater(uid, std::max<Duration>(*step.due - now(), 10ms));
   }
 
   void bind(const std::string& uid, Pod& pod) {
@@ -216,9 +216,7 @@ struct Supervisor::Impl {
                                    if (answer || answer.error().code == Code::Conflict ||
                                        answer.error().code == Code::NotFound)
                                      return;
-                                   if (auto known = pods.find(uid); known != pods.end())
-                                     known->second->timer =
-                                         loop.after(kWriteAgain, [this, uid] { look(uid); });
+                                   lookLater(uid, kWriteAgain);
                                  });
   }
 
@@ -267,7 +265,7 @@ struct Supervisor::Impl {
     if (!order) return cannot(uid, pod, name, "CreateContainerConfigError", order.error());
     if (attempt >= 2) forgetRun(pod, name, attempt - 2);
     std::optional<Run> before = seen.run;
-    seen.before = seen.run ? std::exchange(seen.run, std::nullopt) : seen.before;
+    if (seen.run) seen.before = seen.run;
     seen.run = Run{.attempt = attempt};
     seen.reason.clear();
     seen.message.clear();
@@ -282,11 +280,8 @@ struct Supervisor::Impl {
             bool image = result.error().code == Code::NotFound;
             cannot(uid, pod, name, image ? "ErrImagePull" : "CreateContainerError", result.error());
           } else {
-            std::optional<Time> stopping = seen.run ? seen.run->stopping : std::nullopt;
-            seen.run = *result;
-            seen.run->stopping = stopping;
+            update(seen, *result);
             pod.retries.erase(name);
-            if (result->state == Run::State::Ended) seen.crashes += 1;
             if (result->state == Run::State::Running) beginProbes(uid, pod, name);
           }
           lookSoon(uid);
@@ -408,32 +403,30 @@ struct Supervisor::Impl {
 
   // ---- The end
 
-  bool isIdle() const {
-    return std::ranges::all_of(pods, [](auto& one) {
-      return std::ranges::none_of(one.second->seen.containers, [](auto& container) {
-        return container.second.run && container.second.run->state != Run::State::Ended;
-      });
-    });
-  }
-
   void shutDown(Function<void()> done) {
     when_idle = std::move(done);
-    endAll(false);
-    killing = loop.after(kShutDownGrace, [this] { endAll(true); });
+    for (auto& [uid, pod] : pods) {
+      pod->timer = {};
+      endAll(uid, *pod, false);
+    }
+    killing = loop.after(kShutDownGrace, [this] {
+      for (auto& [uid, pod] : pods) endAll(uid, *pod, true);
+    });
     checkIdle();
   }
 
-  void endAll(bool kill) {
-    for (auto& [uid, pod] : pods) {
-      pod->timer = {};
-      for (auto& [name, seen] : pod->seen.containers)
-        if (seen.run && seen.run->state != Run::State::Ended)
-          runtime.stop({uid, name, seen.run->attempt}, kill);
-    }
+  static bool isLive(const Seen& seen) { return seen.run && seen.run->state != Run::State::Ended; }
+  static bool isLive(const Pod& pod) {
+    return std::ranges::any_of(pod.seen.containers, [](auto& one) { return isLive(one.second); });
+  }
+
+  void endAll(const std::string& uid, const Pod& pod, bool kill) {
+    for (const auto& [name, seen] : pod.seen.containers)
+      if (isLive(seen)) runtime.stop({uid, name, seen.run->attempt}, kill);
   }
 
   void checkIdle() {
-    if (when_idle && isIdle())
+    if (when_idle && std::ranges::none_of(pods, [](auto& one) { return isLive(*one.second); }))
       ending = loop.after(0s, [this] { std::exchange(when_idle, nullptr)(); });
   }
 
@@ -457,32 +450,25 @@ struct Supervisor::Impl {
                          // Begun anew from what is there.
                          if (auto there = pods_seen.find(kube::ObjectKey::of(pod.object)); there)
                            pod.object = *std::move(there);
-                         pod.timer = loop.after(kWriteAgain, [this, uid] { look(uid); });
+                         lookLater(uid, kWriteAgain);
                        }
                      });
   }
 
   void remove(const std::string& uid, Pod& pod) {
-    pod.removing = client.remove(
-        kPods, kube::ObjectKey::of(pod.object), {.uid = uid, .grace_seconds = 0},
-        [this, uid](const Result<Value>& answer) {
-          if (answer || answer.error().code == Code::NotFound ||
-              answer.error().code == Code::Conflict)
-            return;
-          if (auto known = pods.find(uid); known != pods.end())
-            known->second->timer = loop.after(kWriteAgain, [this, uid] { look(uid); });
-        });
+    pod.removing =
+        client.remove(kPods, kube::ObjectKey::of(pod.object), {.uid = uid, .grace_seconds = 0},
+                      [this, uid](const Result<Value>& answer) {
+                        if (answer || answer.error().code == Code::NotFound ||
+                            answer.error().code == Code::Conflict)
+                          return;
+                        lookLater(uid, kWriteAgain);
+                      });
   }
 
   // The API no longer has it: nothing of it stays.
   void finish(const std::string& uid, Pod& pod) {
-    bool running = false;
-    for (auto& [name, seen] : pod.seen.containers) {
-      if (!seen.run || seen.run->state == Run::State::Ended) continue;
-      running = true;
-      runtime.stop({uid, name, seen.run->attempt}, true);
-    }
-    if (running) return;  // its end brings us here again
+    if (isLive(pod)) return endAll(uid, pod, true);  // its end brings us here again
     runtime.forget(uid);
     volumes.forget(pod.object);
     pods.erase(uid);

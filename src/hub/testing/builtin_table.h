@@ -15,6 +15,7 @@
 #include "hub/builtin_types.h"
 #include "hub/builtin_validate.h"
 #include "json/patch.h"
+#include "json/texts.h"
 #include "json/write.h"
 #include "json/yaml.h"
 
@@ -46,12 +47,6 @@ inline json::Value patched(const json::Value& base, const json::Value& patch) {
     else
       out.make(name) = patched(out[name], value);
   }
-  return out;
-}
-
-inline std::vector<std::string> textsOf(const json::Value& list) {
-  std::vector<std::string> out;
-  for (const json::Value& text : list.array()) out.push_back(text.string());
   return out;
 }
 
