@@ -26,8 +26,7 @@ bool has(const json::Value& list, std::string_view text) {
   });
 }
 
-bool matchesRule(const json::Value& rule, const Asking& asking) {
-  const kube::Resource& resource = asking.kind->resource;
+bool matchesRule(const json::Value& rule, const Asking& asking, const kube::Resource& resource) {
   if (!has(rule["operations"], asking.operation) || !has(rule["apiGroups"], resource.group) ||
       !has(rule["apiVersions"], resource.version))
     return false;
@@ -53,6 +52,7 @@ bool selects(const json::Value& selector, const json::Object& labels) {
 struct Admission::Hook {
   std::string name;
   json::Value webhook;
+  KindRef as = {};  // what it is asked about, in its own version
 
   bool fails() const { return webhook["failurePolicy"].string() != "Ignore"; }
   std::int64_t seconds() const {
@@ -60,11 +60,12 @@ struct Admission::Hook {
   }
 };
 
-Admission::Admission(Scheduler& scheduler, Random& random, const Objects& objects, Connect connect,
-                     Locate locate)
+Admission::Admission(Scheduler& scheduler, Random& random, const Objects& objects,
+                     const Kinds& kinds, Connect connect, Locate locate)
     : scheduler_(scheduler),
       random_(random),
       objects_(objects),
+      kinds_(kinds),
       connect_(std::move(connect)),
       locate_(std::move(locate)) {}
 
@@ -85,16 +86,28 @@ void Admission::told(const Change& change) {
   if (change.resource == kValidating) validating_ = configured(kValidating);
 }
 
+// None: it does not want to be asked.
+KindRef Admission::askedAs(const Hook& hook, const Asking& asking) const {
+  auto wants = [&](const kube::Resource& resource) {
+    return std::ranges::any_of(hook.webhook["rules"].array(), [&](const json::Value& rule) {
+      return matchesRule(rule, asking, resource);
+    });
+  };
+  if (wants(asking.kind->resource)) return asking.kind;
+  if (hook.webhook["matchPolicy"].string() == "Exact") return nullptr;
+  for (const KindRef& other : kinds_.versionsOf(asking.kind->storage))
+    if (wants(other->resource)) return other;
+  return nullptr;
+}
+
 Admission::Hooks Admission::matching(const Hooks& hooks, const Asking& asking) const {
   Hooks found;
   // They could make themselves impossible to remove.
   if (asking.kind->resource.group == "admissionregistration.k8s.io") return found;
   for (const Hook& hook : hooks) {
     const json::Value& webhook = hook.webhook;
-    const json::Array& rules = webhook["rules"].array();
-    if (std::ranges::none_of(rules,
-                             [&](const json::Value& rule) { return matchesRule(rule, asking); }))
-      continue;
+    KindRef as = askedAs(hook, asking);
+    if (!as) continue;
     if (!webhook["namespaceSelector"].isNull()) {
       json::Object labels;
       bool is_namespace = asking.kind->storage == "namespaces";
@@ -110,6 +123,7 @@ Admission::Hooks Admission::matching(const Hooks& hooks, const Asking& asking) c
     };
     if (!isMeant(asking.object) && !isMeant(asking.old)) continue;
     found.push_back(hook);
+    found.back().as = std::move(as);
   }
   return found;
 }
@@ -153,6 +167,8 @@ class Admission::Round : public std::enable_shared_from_this<Round> {
       at_ = 0;
       if (!mutating_.empty()) return next();
     }
+    if (asking_.settle)
+      if (auto failure = asking_.settle(asking_)) return end(*std::move(failure));
     validating_ = admission_.matching(admission_.validating_, asking_);
     open_ = validating_.size();
     if (open_ == 0) return finish();
@@ -169,23 +185,32 @@ class Admission::Round : public std::enable_shared_from_this<Round> {
     done_(std::move(outcome));
   }
 
-  json::Value review() {
-    const kube::Resource& resource = asking_.kind->resource;
-    json::Object kind{
-        {"group", resource.group}, {"version", resource.version}, {"kind", resource.kind}};
-    json::Object plural{
-        {"group", resource.group}, {"version", resource.version}, {"resource", resource.plural}};
+  static json::Value asSeenBy(const Hook& hook, json::Value object) {
+    if (!object.isNull()) object.make("apiVersion") = hook.as->resource.apiVersion();
+    return object;
+  }
+
+  json::Value review(const Hook& hook) {
+    auto kindOf = [](const kube::Resource& resource) {
+      return json::Object{
+          {"group", resource.group}, {"version", resource.version}, {"kind", resource.kind}};
+    };
+    auto pluralOf = [](const kube::Resource& resource) {
+      return json::Object{
+          {"group", resource.group}, {"version", resource.version}, {"resource", resource.plural}};
+    };
+    const kube::Resource &asked = asking_.kind->resource, &as = hook.as->resource;
     uid_ = format("{:016x}{:016x}", admission_.random_.next(), admission_.random_.next());
     json::Object request{{"uid", uid_},
-                         {"kind", kind},
-                         {"resource", plural},
-                         {"requestKind", kind},
-                         {"requestResource", plural},
+                         {"kind", kindOf(as)},
+                         {"resource", pluralOf(as)},
+                         {"requestKind", kindOf(asked)},
+                         {"requestResource", pluralOf(asked)},
                          {"namespace", asking_.key.ns},
                          {"operation", asking_.operation},
                          {"userInfo", asking_.user},
-                         {"object", asking_.object},
-                         {"oldObject", asking_.old},
+                         {"object", asSeenBy(hook, asking_.object)},
+                         {"oldObject", asSeenBy(hook, asking_.old)},
                          {"dryRun", asking_.dry_run},
                          {"options", asking_.options}};
     if (!asking_.key.name.empty()) request.set("name", asking_.key.name);
@@ -214,7 +239,7 @@ class Admission::Round : public std::enable_shared_from_this<Round> {
         .target = format("{}{}timeout={}s", url->target.empty() ? "/" : url->target,
                          url->target.find('?') == std::string::npos ? "?" : "&", seconds),
         .headers = {{"content-type", "application/json"}, {"accept", "application/json"}},
-        .body = json::write(review()),
+        .body = json::write(review(hook)),
         .timeout = std::chrono::seconds(seconds)};
     ways_.push_back(*way);
     pending_.push_back(net::fetch(
@@ -273,11 +298,14 @@ class Admission::Round : public std::enable_shared_from_this<Round> {
       auto patch = json::parse(text.value_or(""));
       if (!text || !patch || said["patchType"].string() != "JSONPatch")
         return wrong("its patch is no JSONPatch");
-      auto patched = json::applyJsonPatch(asking_.object, *patch, {.replaces_missing = true});
+      auto patched =
+          json::applyJsonPatch(asSeenBy(hook, asking_.object), *patch, {.replaces_missing = true});
       // It was reached and it answered: its failurePolicy does not cover what it says.
       if (!patched || !patched->isObject())
         return end(internal(format("the patch of webhook \"{}\" does not fit: {}", hook.name,
                                    patched ? "it leaves no object" : patched.error().text())));
+      if ((*patched)["apiVersion"].string() == hook.as->resource.apiVersion())
+        patched->make("apiVersion") = asking_.kind->resource.apiVersion();
       asking_.changed |= *patched != asking_.object;
       asking_.object = *std::move(patched);
     }

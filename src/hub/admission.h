@@ -25,11 +25,17 @@ struct Asking {
   json::Value options = json::Object{};
   bool dry_run = false;
   bool changed = false;  // the object, by a webhook
+  // When all have been asked who may change the object: what else becomes of it, or why it is
+  // refused.
+  Function<std::optional<Failure>(Asking& asking)> settle = {};
 };
 
 // Asks the webhooks that are configured (MutatingWebhookConfiguration and
 // ValidatingWebhookConfiguration, admission.k8s.io/v1): first those that may change the object, one
 // after the other in the order of their names, then those that may only refuse, all at once.
+//
+// A webhook that names one version of a resource is asked about its other versions too, in the one
+// that it names, unless its matchPolicy is Exact.
 //
 // matchConditions, which are CEL, are not evaluated: such a webhook is asked about everything else
 // that it matches, as if it had none.
@@ -46,8 +52,8 @@ class Admission {
     std::vector<std::string> warnings;
   };
 
-  Admission(Scheduler& scheduler, Random& random, const Objects& objects, Connect connect,
-            Locate locate);
+  Admission(Scheduler& scheduler, Random& random, const Objects& objects, const Kinds& kinds,
+            Connect connect, Locate locate);
   ~Admission();
 
   void told(const Change& change);
@@ -64,12 +70,14 @@ class Admission {
   using Hooks = std::vector<Hook>;
 
   Hooks configured(std::string_view configurations) const;
+  KindRef askedAs(const Hook& hook, const Asking& asking) const;
   Hooks matching(const Hooks& hooks, const Asking& asking) const;
   Result<std::shared_ptr<net::HttpClient>> wayTo(const net::Url& url, const std::string& authority);
 
   Scheduler& scheduler_;
   Random& random_;
   const Objects& objects_;
+  const Kinds& kinds_;
   const Connect connect_;
   const Locate locate_;
   Hooks mutating_, validating_;  // as configured

@@ -29,6 +29,14 @@ json::Value withoutFinalizer(json::Value object, std::string_view finalizer) {
   return object;
 }
 
+// Whether there is something to be done about it where everything goes: nothing there waits for its
+// dependents, which may be elsewhere.
+bool isLeft(const Stored& state) {
+  if (!state.deleting) return true;
+  json::Value object = state.value();
+  return kube::hasFinalizer(object, kForeground) || kube::hasFinalizer(object, kOrphan);
+}
+
 }  // namespace
 
 Collector::Collector(Scheduler& scheduler, Objects& objects, const Kinds& kinds, Registry& registry,
@@ -251,7 +259,7 @@ void Collector::finishNamespace(const Name& name, const json::Value& object) {
     const std::set<Name> contents = found->second;
     for (const Name& content : contents) {
       State state = objects_.find(content.first, content.second);
-      if (state && !state->deleting) remove(content, "Background", name);
+      if (state && isLeft(*state)) remove(content, "Background", name);
     }
     tellRemains(name, object, contents);
     return;  // looked at again when the last of them has gone
@@ -309,7 +317,7 @@ void Collector::finishKind(const Name& name, const json::Value& object) {
       format("{}/{}", object["spec"]["group"].string(), object["spec"]["names"]["plural"].string());
   Objects::Collection all = objects_.all(resource);
   for (const auto& [key, state] : all)
-    if (!state->deleting) remove({resource, key}, "Background", name);
+    if (isLeft(*state)) remove({resource, key}, "Background", name);
   if (objects_.all(resource).empty()) write(name, withoutFinalizer(object, kDefinitionCleanUp));
 }
 

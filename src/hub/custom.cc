@@ -102,6 +102,7 @@ class CustomKind final : public Kind {
     list_kind = names["listKind"].string();
     needs_version = true;
     deprecation = deprecationOf(spec, version);
+    served = version["served"].boolean();
     going = kube::isDeleting(crd);
     storage = resource.group + "/" + resource.plural;
     for (const json::Value& one : spec["versions"].array())
@@ -142,10 +143,15 @@ class CustomKind final : public Kind {
 
   void setDefaults(json::Value& object) const override { kube::setDefaults(schema_, object); }
 
-  bool isOutdated(std::int64_t revision) const override { return revision < since_; }
+  bool differs(std::int64_t revision) const override {
+    return revision < since_ || resource.version != stored_version;
+  }
   void asStored(json::Value& object) const override {
     kube::prune(*stored_, object);
     kube::setDefaults(*stored_, object);
+  }
+  void asShown(json::Value& object) const override {
+    if (resource.version != stored_version) kube::prune(schema_, object);
   }
 
   std::vector<FieldError> validate(const json::Value& object, const json::Value& old,
@@ -379,7 +385,7 @@ std::vector<KindRef> kindsOf(const json::Value& crd, Natives natives) {
       }
   if (!stored) return kinds;
   for (const json::Value& version : spec["versions"].array()) {
-    if (!version["served"].boolean()) continue;
+    if (!version["served"].boolean() && !version["storage"].boolean()) continue;
     auto read = kube::readSchema(version["schema"]["openAPIV3Schema"]);
     if (!read) continue;
     kinds.push_back(std::make_shared<CustomKind>(crd, version, *std::move(read), stored,

@@ -10,7 +10,8 @@
 
 namespace cadre::hub {
 
-// Custom kinds: what a CustomResourceDefinition says, in each of the versions that it serves. Pure.
+// Custom kinds: what a CustomResourceDefinition says, in each of the versions that it serves or
+// stores. Pure.
 
 // Kinds that are described in C++. Where a definition is of one of them, its rules and checks are
 // asked in place of the CEL that is in the definition.

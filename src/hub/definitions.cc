@@ -45,7 +45,7 @@ void Definitions::told(const Change& change) {
     kinds_.remove(storage);
     std::set<std::string> versions;
     for (KindRef& kind : kindsOf(definition, natives_)) {
-      versions.insert(kind->resource.version);
+      if (kind->served) versions.insert(kind->resource.version);
       kinds_.add(std::move(kind));
     }
     watches_.end(storage, versions);

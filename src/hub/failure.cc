@@ -24,6 +24,7 @@ json::Value Failure::status() const {
   json::Object status{{"kind", "Status"},    {"apiVersion", "v1"}, {"metadata", json::Object{}},
                       {"status", "Failure"}, {"message", message}, {"code", code}};
   if (!reason.empty()) status.set("reason", reason);
+  if (!next.empty()) status.set("metadata", json::Object{{"continue", next}});
   if (!details.empty() || details_shown || code == 403) status.set("details", details);
   return status;
 }

@@ -19,6 +19,7 @@ struct Failure {
   std::string message;
   json::Object details = {};
   bool details_shown = false;  // also when there are none
+  std::string next = {};       // of a list: the token to go on with all the same
 
   json::Value status() const;  // the body of the answer
 };

@@ -57,7 +57,7 @@ Hub::Hub(Scheduler& scheduler, Random& random, HubOptions options)
                 State state = objects_.find(resource, key);
                 return state ? state->value() : json::Value();
               }),
-      admission_(scheduler, random, objects_, std::move(options_.connect),
+      admission_(scheduler, random, objects_, kinds_, std::move(options_.connect),
                  std::move(options_.locate)),
       watches_(scheduler, options_.watches),
       collector_(scheduler, objects_, kinds_, registry_,

@@ -87,6 +87,7 @@ class Hub {
   void patch(const CallRef& call);
   void remove(const CallRef& call);
   static Asking askingToRemove(const KindRef& kind, const Stored& state, const Deleting& deleting);
+  std::optional<Failure> settled(Draft& draft, bool changed);
   std::optional<Failure> escalated(const Call& call, const Draft& draft);
   void admitCollected(const KindRef& kind, const Stored& state, const Deleting& deleting,
                       Function<void(bool admitted)> then);

@@ -15,7 +15,7 @@ constexpr Duration kWatchTimeout = 30min;
 
 // Where a list goes on: after a key, as of a revision.
 struct Continue {
-  std::int64_t revision = 0;
+  std::int64_t revision = 0;  // 0: as it is by then
   kube::ObjectKey after;
 
   std::string text() const {
@@ -200,7 +200,7 @@ Outcome<Hub::Page> Hub::pageOf(Call& call) const {
   if (!token.empty()) {
     auto parsed = Continue::parse(token);
     if (!parsed) return badRequest("continue key is not valid: it was not made by this server");
-    revision = parsed->revision;
+    if (parsed->revision > 0) revision = parsed->revision;
     after = parsed->after;
     if (!selection.ns.empty()) after.ns = selection.ns;
   } else if (match == "Exact") {
@@ -208,12 +208,15 @@ Outcome<Hub::Page> Hub::pageOf(Call& call) const {
   }
   if (revision != objects_.revision()) {
     auto past = objects_.at(call.kind->storage, revision);
-    if (!past)
-      return token.empty()
-                 ? failureOf(past.error())
-                 : expired(
-                       "The provided continue parameter is too old to display a consistent list "
-                       "result. You can start a new list without the continue parameter.");
+    if (!past && token.empty()) return failureOf(past.error());
+    if (!past) {
+      Failure failure = expired(
+          "The provided continue parameter is too old to display a consistent list result. You "
+          "can start a new list without it, or go on with the one in this answer: what was made, "
+          "changed or deleted meanwhile may then be in the list or be missing.");
+      failure.next = Continue{0, after}.text();
+      return failure;
+    }
     then = *std::move(past);
     collection = &then;
   }

@@ -210,7 +210,8 @@ void Hub::write(const CallRef& call, Outcome<Draft> draft) {
   if (auto failure = escalated(*call, *draft)) return refuse(call, *failure);
   auto more = definitions_.warnings(*draft);
   call->warnings.insert(call->warnings.end(), more.begin(), more.end());
-  limits_.complete(*draft);
+  if (limits_.complete(*draft))
+    if (auto failure = registry_.amended(*draft)) return refuse(call, *failure);
   json::Object options{{"kind", draft->before ? "UpdateOptions" : "CreateOptions"},
                        {"apiVersion", "meta.k8s.io/v1"}};
   if (std::string manager(call->option("fieldManager")); !manager.empty())
@@ -224,18 +225,37 @@ void Hub::write(const CallRef& call, Outcome<Draft> draft) {
                 .old = std::move(draft->old),
                 .options = std::move(options),
                 .dry_run = draft->writing.dry_run};
-  admit(call, std::move(asking),
-        [this, draft = *std::move(draft)](const CallRef& call, Asking asked) mutable {
-          draft.object = std::move(asked.object);
-          draft.old = std::move(asked.old);
-          if (redone(call, draft)) return;
-          if (asked.changed) {
-            if (auto failure = registry_.amended(draft)) return refuse(call, *failure);
-            if (auto failure = escalated(*call, draft)) return refuse(call, *failure);
-          }
-          if (auto failure = limits_.check(draft)) return refuse(call, *failure);
-          finish(call, registry_.finish(std::move(draft)));
-        });
+  auto shared = std::make_shared<Draft>(*std::move(draft));
+  asking.settle = [this, shared](Asking& asking) {
+    shared->object = std::move(asking.object);
+    shared->old = std::move(asking.old);
+    auto failure = settled(*shared, asking.changed);
+    asking.object = std::move(shared->object);
+    asking.old = std::move(shared->old);
+    return failure;
+  };
+  admit(call, std::move(asking), [this, shared](const CallRef& call, Asking asked) {
+    Draft& draft = *shared;
+    draft.object = std::move(asked.object);
+    draft.old = std::move(asked.old);
+    if (redone(call, draft)) return;
+    if (asked.changed)
+      if (auto failure = escalated(*call, draft)) return refuse(call, *failure);
+    if (auto failure = limits_.check(draft)) return refuse(call, *failure);
+    const kube::Resource& resource = draft.kind->resource;
+    draft.kind = kinds_.find(resource.group, resource.version, resource.plural);
+    if (!draft.kind) return refuse(call, notFound(call->kind->resource, draft.key.name));
+    finish(call, registry_.finish(std::move(draft)));
+  });
+}
+
+// When nobody changes the object any more, and before those are asked who may only refuse it.
+std::optional<Failure> Hub::settled(Draft& draft, bool changed) {
+  if (changed)
+    if (auto failure = registry_.amended(draft)) return failure;
+  if (changed && limits_.complete(draft))
+    if (auto failure = registry_.amended(draft)) return failure;
+  return registry_.validate(draft);
 }
 
 // Nobody gives what he does not have, whoever wrote it into the object.
@@ -263,7 +283,11 @@ bool Hub::redone(const CallRef& call, const Draft& draft) {
 // Goes on at once when nobody wants to be asked.
 void Hub::admit(const CallRef& call, Asking asking,
                 Function<void(const CallRef& call, Asking asked)> then) {
-  if (!admission_.concerns(asking)) return then(call, std::move(asking));
+  if (!admission_.concerns(asking)) {
+    if (asking.settle)
+      if (auto failure = asking.settle(asking)) return refuse(call, *failure);
+    return then(call, std::move(asking));
+  }
   asking.user = call->user.info();
   wait(call);
   call->waiting = admission_.ask(std::move(asking), [this, weak = std::weak_ptr(call),

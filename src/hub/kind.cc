@@ -65,6 +65,8 @@ void Kind::prepareForStatusUpdate(json::Value& object, const json::Value& old) c
 void Kinds::add(KindRef kind) {
   ++edition_;
   const kube::Resource& resource = kind->resource;
+  if (kind->stored_version == resource.version) stored_[kind->storage] = kind;
+  if (!kind->served) return;
   auto group = std::find_if(groups_.begin(), groups_.end(),
                             [&](const Group& one) { return one.name == resource.group; });
   if (group == groups_.end()) group = groups_.insert(groups_.end(), Group{resource.group, {}});
@@ -82,6 +84,7 @@ void Kinds::add(KindRef kind) {
 
 void Kinds::remove(const std::string& storage) {
   ++edition_;
+  stored_.erase(storage);
   for (Group& group : groups_) {
     for (Version& version : group.versions)
       std::erase_if(version.kinds, [&](const auto& one) { return one.second->storage == storage; });
@@ -112,11 +115,17 @@ KindRef Kinds::ofKind(std::string_view group, std::string_view version,
 }
 
 KindRef Kinds::stored(std::string_view storage) const {
+  auto found = stored_.find(storage);
+  return found == stored_.end() ? nullptr : found->second;
+}
+
+std::vector<KindRef> Kinds::versionsOf(std::string_view storage) const {
+  std::vector<KindRef> found;
   for (const Group& group : groups_)
     for (const Version& version : group.versions)
       for (const auto& [plural, kind] : version.kinds)
-        if (kind->storage == storage && kind->stored_version == kind->resource.version) return kind;
-  return nullptr;
+        if (kind->storage == storage) found.push_back(kind);
+  return found;
 }
 
 }  // namespace cadre::hub

@@ -33,6 +33,7 @@ class Kind {
   bool has_status = false, has_scale = false;
   std::string list_kind = {};    // empty: the kind and "List"
   std::string deprecation = {};  // what who asks for this version is told
+  bool served = true;            // else only its objects are stored so
   bool going = false;            // its definition is deleted: nothing new comes
   bool update_creates = false;   // an update of what is not there makes it
   bool needs_version = false;    // an update says what it changes
@@ -48,10 +49,12 @@ class Kind {
   // Why it cannot be read as this kind at all: the words of a 400.
   virtual std::optional<std::string> undecodable(const json::Value& object) const = 0;
   virtual void setDefaults(json::Value& object) const = 0;
-  // A definition changes, and its objects stay as they were stored. Whether one of that revision
-  // may be from before, and what it is by the version that is stored now.
-  virtual bool isOutdated(std::int64_t) const { return false; }
+  // A definition changes, and its objects stay as they were stored; and versions have other fields.
+  // Whether what was stored at that revision may differ from what is shown, what it is by the
+  // version that is stored now, and what of that is shown in this one.
+  virtual bool differs(std::int64_t) const { return false; }
   virtual void asStored(json::Value&) const {}
+  virtual void asShown(json::Value&) const {}
   // `old`: what it was before, null when it is new. `status`: it is a write to the status.
   virtual std::vector<kube::FieldError> validate(const json::Value& object, const json::Value& old,
                                                  bool status) const = 0;
@@ -103,8 +106,9 @@ class Kinds {
   void remove(const std::string& storage);
   KindRef find(std::string_view group, std::string_view version, std::string_view plural) const;
   KindRef ofKind(std::string_view group, std::string_view version, std::string_view kind) const;
-  // The one in which a resource is stored.
+  // The one in which a resource is stored, and all in which it is served.
   KindRef stored(std::string_view storage) const;
+  std::vector<KindRef> versionsOf(std::string_view storage) const;
 
   // Group by group, in the order in which they came; a version's kinds by name.
   struct Version {
@@ -121,6 +125,7 @@ class Kinds {
 
  private:
   std::vector<Group> groups_;
+  std::map<std::string, KindRef, std::less<>> stored_;  // by storage
   std::uint64_t edition_ = 1;
 };
 

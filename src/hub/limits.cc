@@ -127,21 +127,36 @@ Amounts amountsOf(const Kind& kind, const json::Value& object) {
   return amounts;
 }
 
-void setLimits(const std::vector<json::Value>& ranges, const Kind& kind, json::Value& object) {
-  if (!isPod(kind)) return;
-  for (const json::Value& range : ranges)
-    for (const json::Value& limit : range["spec"]["limits"].array()) {
-      if (limit["type"].string() != "Container") continue;
-      for (std::string_view which : {"containers", "initContainers"}) {
-        if (object["spec"][which].array().empty()) continue;
-        for (json::Value& container : object.make("spec").make(which).makeArray())
-          for (auto [part, from] :
-               {std::pair("limits", "default"), std::pair("requests", "defaultRequest")})
-            for (const auto& [name, value] : limit[from].object())
-              if (container["resources"][part][name].isNull())
-                container.make("resources").make(part).make(name) = value;
-      }
+bool setLimits(const std::vector<json::Value>& ranges, const Kind& kind, json::Value& object) {
+  if (!isPod(kind)) return false;
+  bool any = false;
+  for (const json::Value& range : ranges) {
+    std::vector<std::string> told;
+    for (auto [which, called] :
+         {std::pair("containers", "container"), std::pair("initContainers", "init container")}) {
+      if (object["spec"][which].array().empty()) continue;
+      for (json::Value& container : object.make("spec").make(which).makeArray())
+        for (auto [part, from, word] : {std::tuple("requests", "defaultRequest", "request"),
+                                        std::tuple("limits", "default", "limit")}) {
+          std::set<std::string> given;
+          for (const json::Value& limit : range["spec"]["limits"].array())
+            if (limit["type"].string() == "Container")
+              for (const auto& [name, value] : limit[from].object())
+                if (container["resources"][part][name].isNull()) {
+                  container.make("resources").make(part).make(name) = value;
+                  given.insert(name);
+                }
+          if (!given.empty())
+            told.push_back(format("{} {} for {} {}", join({given.begin(), given.end()}, ", "), word,
+                                  called, container["name"].string()));
+        }
     }
+    if (told.empty()) continue;
+    any = true;
+    object.make("metadata").make("annotations").make("kubernetes.io/limit-ranger") =
+        "LimitRanger plugin set: " + join(told, "; ");
+  }
+  return any;
 }
 
 std::vector<std::string> beyondLimits(const std::vector<json::Value>& ranges, const Kind& kind,
@@ -222,10 +237,9 @@ std::vector<json::Value> Limits::inNamespace(std::string_view resource,
   return found;
 }
 
-void Limits::complete(Draft& draft) const {
-  if (draft.before || !isPod(*draft.kind)) return;
-  auto ranges = inNamespace(kRanges, draft.key.ns);
-  if (!ranges.empty()) setLimits(ranges, *draft.kind, draft.object);
+bool Limits::complete(Draft& draft) const {
+  return !draft.before && isPod(*draft.kind) &&
+         setLimits(inNamespace(kRanges, draft.key.ns), *draft.kind, draft.object);
 }
 
 std::optional<Failure> Limits::check(const Draft& draft) const {

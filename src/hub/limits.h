@@ -21,7 +21,8 @@ Amounts amountsOf(const Kind& kind, const json::Value& object);
 
 // Containers without requests and limits get those of the LimitRanges. Then why the object is
 // refused, if it is.
-void setLimits(const std::vector<json::Value>& ranges, const Kind& kind, json::Value& object);
+// Whether it gave any.
+bool setLimits(const std::vector<json::Value>& ranges, const Kind& kind, json::Value& object);
 std::vector<std::string> beyondLimits(const std::vector<json::Value>& ranges, const Kind& kind,
                                       const json::Value& object);
 
@@ -30,7 +31,7 @@ class Limits {
   Limits(Scheduler& scheduler, Objects& objects, const Kinds& kinds, Registry& registry);
 
   // Before a write: sets what is missing, and says why it may not be.
-  void complete(Draft& draft) const;
+  bool complete(Draft& draft) const;
   std::optional<Failure> check(const Draft& draft) const;
 
   // After one: what is used is written down.

@@ -16,9 +16,9 @@ std::string keyOf(std::string_view resource, const kube::ObjectKey& key) {
   return format("{} {}/{}", resource, key.ns, key.name);
 }
 
+// What it became is there, or is what a later change began with.
 std::size_t sizeOf(const Change& change) {
-  return 200 + (change.before ? change.before->text.size() : 0) +
-         (change.after ? change.after->text.size() : 0);
+  return 200 + (change.before ? change.before->text.size() : 0);
 }
 
 State stateOf(kube::ObjectKey key, std::int64_t revision, std::string_view text,
@@ -174,28 +174,45 @@ void Objects::keep() {
 }
 
 void Objects::remember(Change change) {
-  history_bytes_ += sizeOf(change);
-  history_.push_back(std::move(change));
-  while (history_.size() > limits_.changes || history_bytes_ > limits_.bytes) {
-    history_bytes_ -= sizeOf(history_.front());
-    forgotten_ = history_.front().revision;
-    history_.pop_front();
+  Past& past = past_[change.resource];
+  std::size_t size = sizeOf(change);
+  past.bytes += size;
+  past_bytes_ += size;
+  ++past_changes_;
+  past.changes.push_back(std::move(change));
+  while (past_changes_ > limits_.changes || past_bytes_ > limits_.bytes) {
+    bool many = past_changes_ > limits_.changes;
+    auto share = [&](const auto& one) {
+      return many ? one.second.changes.size() : one.second.bytes;
+    };
+    Past& most = std::ranges::max_element(past_, {}, share)->second;
+    size = sizeOf(most.changes.front());
+    most.bytes -= size;
+    past_bytes_ -= size;
+    --past_changes_;
+    most.forgotten = most.changes.front().revision;
+    most.changes.pop_front();
   }
+}
+
+std::int64_t Objects::forgotten() const {
+  std::int64_t most = forgotten_;
+  for (const auto& [resource, past] : past_) most = std::max(most, past.forgotten);
+  return most;
 }
 
 void Objects::begin(std::string_view resource) { begun_[std::string(resource)] = revision_; }
 
 Result<std::vector<Change>> Objects::since(std::string_view resource, std::int64_t revision) const {
-  std::int64_t forgotten = forgotten_;
+  static const Past kNone;
+  auto found = past_.find(resource);
+  const Past& past = found == past_.end() ? kNone : found->second;
+  std::int64_t forgotten = std::max(forgotten_, past.forgotten);
   if (auto begun = begun_.find(resource); begun != begun_.end())
     forgotten = std::max(forgotten, begun->second);
   if (revision < forgotten) return gone(revision, forgotten);
-  std::vector<Change> changes;
-  auto first = std::upper_bound(
-      history_.begin(), history_.end(), revision,
-      [](std::int64_t revision, const Change& change) { return revision < change.revision; });
-  std::copy_if(first, history_.end(), std::back_inserter(changes),
-               [&](const Change& change) { return change.resource == resource; });
+  auto first = std::ranges::upper_bound(past.changes, revision, {}, &Change::revision);
+  std::vector<Change> changes(first, past.changes.end());
   std::copy_if(staged_.begin(), staged_.end(), std::back_inserter(changes),
                [&](const Change& change) {
                  return change.resource == resource && change.revision > revision;
@@ -244,10 +261,6 @@ Result<> Objects::recall(std::int64_t revision, std::string_view key,
 void Objects::loaded(std::int64_t revision, std::int64_t forgotten) {
   revision_ = std::max(revision_, revision);
   forgotten_ = std::max(forgotten_, forgotten);
-  while (!history_.empty() && history_.front().revision <= forgotten_) {
-    history_bytes_ -= sizeOf(history_.front());
-    history_.pop_front();
-  }
 }
 
 }  // namespace cadre::hub

@@ -62,7 +62,7 @@ class Objects {
   struct Limits {
     std::size_t changes = 20'000;  // remembered
     std::size_t bytes = 64u << 20;
-  };
+  };  // of all kinds together: who has most forgets first
 
   Objects(Scheduler& scheduler, Keep keep, Function<void(const Change& change)> told,
           Limits limits);
@@ -93,9 +93,17 @@ class Objects {
   Result<> recall(std::int64_t revision, std::string_view key,
                   std::optional<std::string_view> before, std::optional<std::string_view> after);
   void loaded(std::int64_t revision, std::int64_t forgotten);
-  std::int64_t forgotten() const { return forgotten_; }
+  // After it, nothing of what happened is forgotten.
+  std::int64_t forgotten() const;
 
  private:
+  // What is remembered of a kind: what is kept.
+  struct Past {
+    std::deque<Change> changes;
+    std::size_t bytes = 0;
+    std::int64_t forgotten = 0;  // it begins after this
+  };
+
   State change(std::string_view resource, const kube::ObjectKey& key, State after);
   void keep();
   void remember(Change change);
@@ -107,9 +115,9 @@ class Objects {
   const Limits limits_;
   std::int64_t revision_ = 1;
   std::map<std::string, Collection, std::less<>> objects_;
-  std::deque<Change> history_;  // kept
-  std::size_t history_bytes_ = 0;
-  std::int64_t forgotten_ = 0;  // history begins after it
+  std::map<std::string, Past, std::less<>> past_;
+  std::size_t past_changes_ = 0, past_bytes_ = 0;
+  std::int64_t forgotten_ = 0;  // by the log
   std::map<std::string, std::int64_t, std::less<>> begun_;
   std::vector<Change> staged_;  // not kept yet
   std::vector<Function<void(Result<>)>> waiting_;

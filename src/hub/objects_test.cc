@@ -127,6 +127,23 @@ TEST(Objects, ThePastIsKnownForAWhile) {
   EXPECT_TRUE(f.objects.since("shades", 3));
 }
 
+TEST(Objects, WhoHasMostForgetsFirst) {
+  FakeScheduler scheduler;
+  Objects objects(scheduler, {}, [](const Change&) {}, {.changes = 1000, .bytes = 10'000});
+  (void)objects.put("lamps", object("a"));                            // 2
+  (void)objects.put("lamps", object("a", R"(,"labels":{"x":"y"})"));  // 3
+  std::string large = format(R"(,"annotations":{{"text":"{}"}})", std::string(2000, 'x'));
+  for (int i = 0; i < 20; ++i) {
+    (void)objects.put("shades", object("s", large));
+    scheduler.runReady();
+  }
+  EXPECT_TRUE(objects.since("lamps", 1)) << "few and small ones are known from the beginning";
+  EXPECT_FALSE(objects.since("shades", 10));
+  EXPECT_TRUE(objects.since("shades", 20)) << "large ones for as long as there is room";
+  EXPECT_GT(objects.forgotten(), 10);
+  EXPECT_TRUE(objects.since("shades", objects.forgotten()));
+}
+
 TEST(Objects, GoOnWhereTheLogEnds) {
   Fixture f;
   ASSERT_TRUE(f.objects.load("lamps ns/a", R"({"metadata":{"name":"a","resourceVersion":"9"}})"));

@@ -138,6 +138,11 @@ Failure versionOfNew() {
   return {500, "", "resourceVersion should not be set on objects to be created"};
 }
 
+Failure definitionGoes(const Kind& kind, std::string_view name) {
+  return forbidden(kind.resource, name,
+                   "create not allowed while custom resource definition is terminating");
+}
+
 Failure fixedUid(const Kind& kind, const json::Value& object) {
   return invalid(
       kind.resource, kube::name(object),
@@ -235,9 +240,7 @@ Outcome<Draft> Registry::make(KindRef kind, std::string_view ns, std::string_vie
     for (int i = 0; i < 7 && objects_.find(kind->storage, kube::ObjectKey::of(object)); ++i)
       metadata.make("name") = newName(prefix);
   }
-  if (kind->going)
-    return forbidden(kind->resource, kube::name(object),
-                     "create not allowed while custom resource definition is terminating");
+  if (kind->going) return definitionGoes(*kind, kube::name(object));
   Draft draft{.kind = kind, .key = kube::ObjectKey::of(object), .writing = std::move(writing)};
   if (auto failure = checkFields(*kind, object, draft, false)) return *std::move(failure);
   if (auto failure = checkNamespace(*kind, draft.key)) return *std::move(failure);
@@ -522,8 +525,20 @@ std::optional<Failure> Registry::amended(Draft& draft) {
   return std::nullopt;
 }
 
+std::optional<Failure> Registry::validate(const Draft& draft) const {
+  auto errors =
+      draft.kind->validate(draft.object, draft.old, draft.writing.subresource == "status");
+  if (errors.empty()) return std::nullopt;
+  return invalid(draft.kind->resource, draft.key.name, errors);
+}
+
 Outcome<Written> Registry::finish(Draft draft) {
   const Kind& kind = *draft.kind;
+  // Both may have been deleted while webhooks thought.
+  if (!draft.before) {
+    if (kind.going) return definitionGoes(kind, draft.key.name);
+    if (auto failure = checkNamespace(kind, draft.key)) return *std::move(failure);
+  }
   if (State there = objects_.find(kind.storage, draft.key); there != draft.before) {
     if (!draft.before) {
       Failure failure = alreadyExists(kind.resource, draft.key.name);
@@ -534,41 +549,26 @@ Outcome<Written> Registry::finish(Draft draft) {
                     "the object has been modified; please apply your changes to the latest version "
                     "and try again");
   }
-  json::Value& old = draft.old;
-  std::vector<kube::FieldError> errors;
-  if (draft.before && kube::isDeleting(old)) {
-    std::vector<std::string> added;
-    auto finalizers = kube::finalizers(old);
-    std::set<std::string_view> there(finalizers.begin(), finalizers.end());
-    for (std::string_view finalizer : kube::finalizers(draft.object))
-      if (!there.contains(finalizer)) added.push_back(kube::inQuotes(finalizer));
-    if (!added.empty())
-      errors.push_back({.path = "metadata.finalizers",
-                        .fault = kube::Fault::Forbidden,
-                        .message = format("Forbidden: no new finalizers can be added if the object "
-                                          "is being deleted, found new finalizers []string{{{}}}",
-                                          join(added, ", "))});
+  json::Value& object = draft.object;
+  const bool creates = !draft.before;
+  if (gives_addresses_ && creates && kind.storage == "services")
+    if (auto failure = giveAddress(kind, object)) return *std::move(failure);
+  kind.asStored(object);
+  if (!creates) {
+    json::Value old = std::move(draft.old);
+    if (kind.differs(draft.before->revision)) {
+      old = draft.before->value();
+      dress(old, kind);
+    }
+    object = kube::withoutNewTimes(old, std::move(object));
+    if (object == old) return Written{.state = draft.before};
+    bool goes = draft.before->deleting && !isHeld(kind, object);
+    if (goes && !draft.writing.dry_run) objects_.remove(kind.storage, draft.key);
+    draft.writing.dry_run |= goes;  // it is not written any more
   }
-  if (gives_addresses_ && !draft.before && kind.storage == "services")
-    if (auto failure = giveAddress(kind, draft.object)) return *std::move(failure);
-  auto more = kind.validate(draft.object, old, draft.writing.subresource == "status");
-  errors.insert(errors.end(), more.begin(), more.end());
-  if (!errors.empty()) return invalid(kind.resource, draft.key.name, errors);
-  if (!draft.before) {
-    if (auto failure = checkNamespace(kind, draft.key)) return *std::move(failure);
-    kind.asStored(draft.object);
-    if (draft.writing.dry_run) return Written{.object = std::move(draft.object), .created = true};
-    return put(kind, std::move(draft.object), true);
-  }
-  kind.asStored(draft.object);
-  draft.object = kube::withoutNewTimes(old, std::move(draft.object));
-  if (draft.object == old) return Written{.state = draft.before};
-  if (kube::isDeleting(old) && !isHeld(kind, draft.object)) {
-    if (!draft.writing.dry_run) objects_.remove(kind.storage, draft.key);
-    return Written{.object = std::move(draft.object)};
-  }
-  if (draft.writing.dry_run) return Written{.object = std::move(draft.object)};
-  return put(kind, std::move(draft.object), false);
+  if (!draft.writing.dry_run) return put(kind, std::move(object), creates);
+  kind.asShown(object);
+  return Written{.object = std::move(object), .created = creates};
 }
 
 // One that no other Service has, between those of pods (127.64.0.0/11) and the rest of the

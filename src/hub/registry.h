@@ -73,9 +73,10 @@ class Registry {
                        Writing writing);
   // Whether something else is there than what it would replace.
   bool isOutdated(const Draft& draft) const;
-  // After admission has changed its object.
+  // After somebody has changed its object.
   std::optional<Failure> amended(Draft& draft);
-  // It is validated and written.
+  std::optional<Failure> validate(const Draft& draft) const;
+  // It is written, unless something else is there by now.
   Outcome<Written> finish(Draft draft);
 
   // What is deleted, or is going to be: with its deletionTimestamp while finalizers hold it.

@@ -55,14 +55,17 @@ json::Value table(json::Value metadata, json::Value columns, json::Array rows) {
 
 json::Value valueOf(const Kind& kind, const Stored& state) {
   json::Value object = state.value();
-  if (kind.isOutdated(state.revision)) kind.asStored(object);
+  if (kind.differs(state.revision)) {
+    kind.asStored(object);
+    kind.asShown(object);
+  }
   object.make("apiVersion") = kind.resource.apiVersion();
   object.make("kind") = kind.resource.kind;
   return object;
 }
 
 std::string renderObject(const Kind& kind, const Stored& state) {
-  if (kind.isOutdated(state.revision)) return json::write(valueOf(kind, state));
+  if (kind.differs(state.revision)) return json::write(valueOf(kind, state));
   return format(R"({{"kind":{},"apiVersion":{},{})", quoted(kind.resource.kind),
                 quoted(kind.resource.apiVersion()), std::string_view(state.text).substr(1));
 }
