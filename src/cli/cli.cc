@@ -27,7 +27,10 @@ int run(std::vector<std::string> arguments, const Surroundings& surroundings) {
   addGet(app, surroundings, exit_code);
   addOperator(app, surroundings, exit_code);
   addHub(app, surroundings, exit_code);
+  addEnter(app, surroundings, exit_code);
   addShim(app, surroundings, exit_code);
+  addExec(app, surroundings, exit_code);
+  addPortForward(app, surroundings, exit_code);
   addUp(app, surroundings, exit_code);
   addDown(app, surroundings, exit_code);
   addManifests(app, surroundings, exit_code);

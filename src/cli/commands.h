@@ -14,7 +14,10 @@ namespace cadre::cli {
 void addVersion(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addGet(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addHub(CLI::App& app, const Surroundings& surroundings, int& exit_code);
+void addEnter(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addShim(CLI::App& app, const Surroundings& surroundings, int& exit_code);
+void addExec(CLI::App& app, const Surroundings& surroundings, int& exit_code);
+void addPortForward(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addUp(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addDown(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addOperator(CLI::App& app, const Surroundings& surroundings, int& exit_code);

@@ -152,8 +152,8 @@ hub::Hub& HubHost::hub() { return *impl_->hub; }
 const std::string& HubHost::kubeconfig() const { return impl_->kubeconfig; }
 
 Result<std::unique_ptr<HubHost>> HubHost::open(net::Loop& loop, const HubFlags& flags,
-                                               decltype(hub::HubOptions::log) pod_log) {
-  const bool has_node = static_cast<bool>(pod_log);
+                                               decltype(hub::HubOptions::node) node) {
+  const bool has_node = static_cast<bool>(node);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is like a disk that is full
   // What a long list took goes back to the system at once: malloc would keep it from the second on.
   mallopt(M_MMAP_THRESHOLD, 256 << 10);
@@ -203,7 +203,7 @@ Result<std::unique_ptr<HubHost>> HubHost::open(net::Loop& loop, const HubFlags& 
                 sendBackup(loop, log, data, std::move(request));
               },
           .gives_addresses = has_node,
-          .log = std::move(pod_log)});
+          .node = std::move(node)});
   hub::Hub& hub = *impl->hub;
   CADRE_TRY(recover(log, hub.objects()));
   hub.furnish();

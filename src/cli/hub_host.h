@@ -23,7 +23,7 @@ class HubHost {
  public:
   // Where the logs of pods come from, if there is a node: then Services get addresses, too.
   static Result<std::unique_ptr<HubHost>> open(net::Loop& loop, const HubFlags& flags,
-                                               decltype(hub::HubOptions::log) pod_log = {});
+                                               decltype(hub::HubOptions::node) node = {});
   ~HubHost();
 
   hub::Hub& hub();

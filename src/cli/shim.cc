@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
+#include "node/enter.h"
 
 namespace cadre::cli {
 
@@ -14,6 +15,22 @@ void addShim(CLI::App& app, const Surroundings& surroundings, int& exit_code) {
   command->callback([folder, &surroundings, &exit_code] {
     auto started = node::startShim(*folder);
     exit_code = started ? 0 : fail(surroundings, started.error().text());
+  });
+}
+
+void addEnter(CLI::App& app, const Surroundings&, int& exit_code) {
+  struct Flags {
+    int process = 0;
+    std::string with;
+    std::vector<std::string> words;
+  };
+  auto flags = std::make_shared<Flags>();
+  auto* command = app.add_subcommand("enter", "Run a command in a container")->group("");
+  command->add_option("PROCESS", flags->process)->required();
+  command->add_option("WITH", flags->with)->required()->check(CLI::IsMember({"tty", "pipes"}));
+  command->add_option("COMMAND", flags->words)->required();
+  command->callback([flags, &exit_code] {
+    exit_code = node::enterContainer(flags->process, flags->with == "tty", flags->words);
   });
 }
 

@@ -16,17 +16,15 @@
 #include "cli/hash_key.h"
 #include "cli/hub_host.h"
 #include "cli/manifests.h"
+#include "cli/pod_requests.h"
 #include "cli/systems.h"
 #include "engine/engine.h"
-#include "hub/request.h"
 #include "hub/transport.h"
 #include "json/write.h"
 #include "kinds/kaos/tools.h"
 #include "kube/discovery.h"
-#include "node/logs.h"
 #include "node/process_runtime.h"
 #include "node/service_proxy.h"
-#include "node/shim.h"
 #include "node/supervisor.h"
 #include "node/workloads.h"
 
@@ -182,67 +180,6 @@ Result<> applyFiles(Cluster& cluster, const std::vector<std::string>& files) {
   return {};
 }
 
-// ---- Logs of pods
-
-void answerLog(net::Loop& loop, const fs::path& data, const hub::Asked& asked,
-               const json::Value& pod, std::shared_ptr<net::ServerRequest> request) {
-  auto refuse = [&](int code, std::string_view reason, const std::string& message) {
-    json::Value status =
-        json::Object{{"kind", "Status"},    {"apiVersion", "v1"}, {"metadata", json::Object{}},
-                     {"status", "Failure"}, {"message", message}, {"reason", reason},
-                     {"code", code}};
-    request->respond(code, {{"content-type", "application/json"}}, json::write(status));
-  };
-  std::vector<std::string> names;
-  std::string name(asked.option("container"));
-  const json::Value* found = nullptr;
-  for (auto [list, statuses] : {std::pair("containers", "containerStatuses"),
-                                std::pair("initContainers", "initContainerStatuses")})
-    for (const json::Value& one : pod["spec"][list].array()) {
-      names.push_back(one["name"].string());
-      if (name.empty() && pod["spec"]["containers"].array().size() == 1 &&
-          std::string_view(list) == "containers")
-        name = one["name"].string();
-      if (one["name"].string() != name) continue;
-      for (const json::Value& status : pod["status"][statuses].array())
-        if (status["name"].string() == name) found = &status;
-    }
-  if (name.empty())
-    return refuse(400, "BadRequest",
-                  format("a container name must be specified for pod {}, choose one of: [{}]",
-                         kube::name(pod), join(names, " ")));
-  if (std::ranges::find(names, name) == names.end())
-    return refuse(400, "BadRequest",
-                  format("container {} is not valid for pod {}", name, kube::name(pod)));
-  bool previous = asked.flag("previous");
-  std::int64_t attempt = found ? (*found)["restartCount"].integer() - (previous ? 1 : 0) : -1;
-  std::string file = node::Supervisor::logOf((data / "node").string(), pod, name, attempt);
-  std::error_code ignored;
-  if (attempt < 0 || !fs::exists(file, ignored)) {
-    if (previous)
-      return refuse(400, "BadRequest",
-                    format("previous terminated container \"{}\" in pod \"{}\" not found", name,
-                           kube::name(pod)));
-    const json::Value& waiting = found ? (*found)["state"]["waiting"] : pod["nothing"];
-    return refuse(
-        400, "BadRequest",
-        format(
-            "container \"{}\" in pod \"{}\" is waiting to start: {}", name, kube::name(pod),
-            waiting["reason"].string().empty() ? "ContainerCreating" : waiting["reason"].string()));
-  }
-  auto number = [&](std::string_view option) { return parseInt(asked.option(option)); };
-  node::LogOptions options{.follow = asked.flag("follow"),
-                           .timestamps = asked.flag("timestamps"),
-                           .tail_lines = number("tailLines"),
-                           .limit_bytes = number("limitBytes")};
-  if (auto seconds = number("sinceSeconds"))
-    options.since = loop.clock().now() - std::chrono::seconds(*seconds);
-  if (auto since = parseTime(asked.option("sinceTime"))) options.since = *since;
-  std::string run = data / "runs" / std::string(kube::uid(pod)) / name / format("{:06}", attempt);
-  node::sendLog(
-      loop, file, options, [run] { return node::readShim(run).alive; }, std::move(request));
-}
-
 // ----
 
 Result<int> runUp(const UpFlags& flags, const Surroundings& surroundings) {
@@ -257,10 +194,12 @@ Result<int> runUp(const UpFlags& flags, const Surroundings& surroundings) {
   Cluster cluster;
   net::Loop& loop = cluster.loop;
   CADRE_LET(auto runtime, node::makeProcessRuntime(loop, runtimeOptions(data)));
+  node::Streams streams(loop, *runtime);
   CADRE_LET(auto host, HubHost::open(loop, flags.hub,
-                                     [&loop, data](const hub::Asked& asked, const json::Value& pod,
-                                                   std::shared_ptr<net::ServerRequest> request) {
-                                       answerLog(loop, data, asked, pod, std::move(request));
+                                     [&, data](const hub::Asked& asked, const json::Value& pod,
+                                               std::shared_ptr<net::ServerRequest> request) {
+                                       answerForPod({loop, data, streams}, asked, pod,
+                                                    std::move(request));
                                      }));
   auto clientFor = [&](const std::string& name) {
     return hub::directClient(

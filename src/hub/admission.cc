@@ -185,8 +185,9 @@ class Admission::Round : public std::enable_shared_from_this<Round> {
     done_(std::move(outcome));
   }
 
-  static json::Value asSeenBy(const Hook& hook, json::Value object) {
-    if (!object.isNull()) object.make("apiVersion") = hook.as->resource.apiVersion();
+  json::Value asSeenBy(const Hook& hook, json::Value object) const {
+    if (hook.as != asking_.kind && !object.isNull())
+      object.make("apiVersion") = hook.as->resource.apiVersion();
     return object;
   }
 

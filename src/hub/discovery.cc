@@ -33,8 +33,11 @@ std::vector<Part> partsOf(const Kind& kind) {
   if (kind.storage == "serviceaccounts")
     parts.push_back({"token", "authentication.k8s.io", "v1", "TokenRequest", {"create"}});
   if (kind.storage == "pods") {
+    parts.push_back({"attach", "", "", "PodAttachOptions", {"create", "get"}});
     parts.push_back({"binding", "", "", "Binding", {"create"}});
+    parts.push_back({"exec", "", "", "PodExecOptions", {"create", "get"}});
     parts.push_back({"log", "", "", kind.resource.kind, {"get"}});
+    parts.push_back({"portforward", "", "", "PodPortForwardOptions", {"create", "get"}});
   }
   if (kind.has_status) parts.push_back({"status", "", "", kind.resource.kind, kPartVerbs});
   return parts;

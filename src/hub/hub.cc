@@ -215,11 +215,7 @@ void Hub::serve(const CallRef& call) {
     return asked.verb == Verb::Create ? requestToken(call) : refuse(call, methodNotAllowed());
   if (kind.storage == "pods" && asked.subresource == "binding")
     return asked.verb == Verb::Create ? bind(call) : refuse(call, methodNotAllowed());
-  if (kind.storage == "pods" && asked.subresource == "log" && options_.log) {
-    auto pod = registry_.get(kind, call->key());
-    if (!pod) return refuse(call, notFound(kind.resource, asked.name));
-    return options_.log(asked, *pod, call->request);
-  }
+  if (kind.storage == "pods" && options_.node && isOfNode(asked.subresource)) return askNode(call);
   if (asked.subresource == "status" ? !kind.has_status
       : asked.subresource == "scale"
           ? !kind.has_scale

@@ -36,9 +36,10 @@ struct HubOptions {
   // Answers GET /backup, to whom RBAC lets; none: there is no such path.
   Function<void(std::shared_ptr<net::ServerRequest>)> backup = {};
   bool gives_addresses = false;  // to Services: somebody serves them there
-  // Answers for what runs a pod: its log, by the options of the request. None: there is no node.
+  // Answers for what runs a pod, by the subresource and the options of the request: log, exec,
+  // attach, portforward. None: there is no node.
   Function<void(const Asked& asked, const json::Value& pod, std::shared_ptr<net::ServerRequest>)>
-      log = {};
+      node = {};
 };
 
 // A Kubernetes API server. What it is asked comes in as HTTP requests, from a server or from a
@@ -75,6 +76,7 @@ class Hub {
   void review(const CallRef& call);
   void requestToken(const CallRef& call);
   void bind(const CallRef& call);
+  void askNode(const CallRef& call);
   void serveOpenApi(const CallRef& call);
   void serveMetrics(const CallRef& call);
   void get(const CallRef& call);

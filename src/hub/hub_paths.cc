@@ -208,6 +208,39 @@ void Hub::requestToken(const CallRef& call) {
   });
 }
 
+void Hub::askNode(const CallRef& call) {
+  const Asked& asked = call->asked;
+  bool connects = asked.subresource != "log";
+  if (asked.verb != Verb::Get && !(connects && asked.verb == Verb::Create))
+    return refuse(call, methodNotAllowed());
+  auto pod = registry_.get(*call->kind, call->key());
+  if (!pod) return refuse(call, notFound(call->kind->resource, asked.name));
+  if (!connects) return options_.node(asked, *pod, call->request);
+  // What it is asked with, as webhooks see it.
+  json::Object options{{"apiVersion", "v1"},
+                       {"kind", asked.subresource == "exec"     ? "PodExecOptions"
+                                : asked.subresource == "attach" ? "PodAttachOptions"
+                                                                : "PodPortForwardOptions"}};
+  for (std::string_view flag : {"stdin", "stdout", "stderr", "tty"})
+    if (asked.flag(flag)) options.set(flag, true);
+  if (std::string container(asked.option("container")); !container.empty())
+    options.set("container", container);
+  json::Array command;
+  for (const auto& [name, value] : asked.target.query)
+    if (name == "command") command.push_back(value);
+  if (!command.empty()) options.set("command", std::move(command));
+  Asking asking{.operation = "CONNECT",
+                .kind = call->kind,
+                .key = call->key(),
+                .subresource = asked.subresource,
+                .object = std::move(options)};
+  admit(call, std::move(asking), [this](const CallRef& call, const Asking&) {
+    auto pod = registry_.get(*call->kind, call->key());
+    if (!pod) return refuse(call, notFound(call->kind->resource, call->asked.name));
+    options_.node(call->asked, *pod, call->request);
+  });
+}
+
 void Hub::bind(const CallRef& call) {
   Writing writing;
   if (auto failure = parseWriting(*call, "CreateOptions", writing)) return refuse(call, *failure);

@@ -136,4 +136,9 @@ std::optional<Form> parseAccept(std::string_view accept, Answered what) {
   return std::nullopt;
 }
 
+bool isOfNode(std::string_view subresource) {
+  constexpr std::string_view kParts[] = {"log", "exec", "attach", "portforward"};
+  return std::ranges::find(kParts, subresource) != std::end(kParts);
+}
+
 }  // namespace cadre::hub

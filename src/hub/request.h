@@ -29,6 +29,9 @@ struct Asked {
 // be no such path.
 std::optional<Asked> parseRequest(std::string_view method, std::string_view target);
 
+// Whether such a subresource of a pod is answered by whoever runs it.
+bool isOfNode(std::string_view subresource);
+
 // How an answer is wanted, by the Accept header.
 struct Form {
   enum class As { Object, Table, Metadata, Groups };

@@ -217,6 +217,13 @@ Result<std::unique_ptr<Client>> Client::connect(net::Loop& loop, Config config,
     };
     transport.requests = *std::move(requests);
     transport.watches = *std::move(watches);
+    transport.upgrade = [&loop, server, proxy, tls](net::WebSocketRequest request,
+                                                    OpenedSocket done) {
+      request.url = server;
+      request.proxy = proxy;
+      request.tls = tls;
+      return net::openWebSocket(loop, std::move(request), std::move(done));
+    };
     return transport;
   };
   CADRE_LET(Transport transport, make(config.tls));
@@ -506,6 +513,46 @@ std::unique_ptr<net::HttpClient> Client::toService(const ObjectKey& service, int
   return std::make_unique<ToService>(
       *this, format("/api/v1/namespaces/{}/services/http:{}:{}/proxy", urlEncode(service.ns),
                     urlEncode(service.name), port));
+}
+
+Pending Client::openWebSocket(std::string target, std::string subprotocol, OpenedSocket done) {
+  struct Opening {
+    OpenedSocket done;
+    Pending step;
+  };
+  auto opening = std::make_shared<Opening>();
+  opening->done = std::move(done);
+  net::HttpRequest request{.target = std::move(target)};
+  address(request);
+  auto begin = [this, opening = opening.get(), request = std::move(request),
+                subprotocol = std::move(subprotocol)](
+                   Result<Credentials::Identity> identity) mutable -> Result<> {
+    if (!identity) return std::move(identity).error();
+    CADRE_TRY(refreshTransport(*identity));
+    CADRE_TRY(authorize(request, *identity));
+    if (!transport_.upgrade)
+      return Error{.code = Code::Unimplemented, .message = "there is no way for a WebSocket here"};
+    net::WebSocketRequest wanted{.target = std::move(request.target),
+                                 .headers = std::move(request.headers),
+                                 .subprotocol = std::move(subprotocol),
+                                 .refused = [](int status, std::string_view body) {
+                                   return errorFromAnswer(status, {}, body);
+                                 }};
+    opening->step = transport_.upgrade(std::move(wanted), std::move(opening->done));
+    return {};
+  };
+  // Never from inside the call.
+  opening->step =
+      scheduler_.after(0s, [this, opening = opening.get(), begin = std::move(begin)]() mutable {
+        auto at_hand = std::make_shared<bool>(false);
+        auto pending = credentials_->get([opening, at_hand, begin = std::move(begin)](
+                                             Result<Credentials::Identity> identity) mutable {
+          *at_hand = true;
+          if (auto begun = begin(std::move(identity)); !begun) opening->done(begun.error());
+        });
+        if (!*at_hand) opening->step = std::move(pending);
+      });
+  return Pending([opening]() mutable { opening.reset(); });
 }
 
 Pending Client::sendForObject(net::HttpRequest request, Done done, bool retry) {

@@ -14,6 +14,7 @@
 #include "kube/credentials.h"
 #include "kube/meta.h"
 #include "net/http.h"
+#include "net/web_socket.h"
 
 namespace cadre::kube {
 
@@ -104,11 +105,14 @@ struct ClientOptions {
 class Client {
  public:
   using Done = Function<void(Result<json::Value>)>;
+  using OpenedSocket = Function<void(Result<std::unique_ptr<net::WebSocket>>)>;
 
   // Connections to one server with one client certificate.
   struct Transport {
     std::unique_ptr<net::HttpClient> requests, watches;
     Function<bool()> idle = [] { return true; };  // nothing is under way on it
+    // Opens a WebSocket, with what the request has beyond the way there. None: there is no way.
+    Function<Pending(net::WebSocketRequest request, OpenedSocket done)> upgrade = {};
   };
   using MakeTransport = Function<Result<Transport>(const net::TlsClientOptions&)>;
 
@@ -153,6 +157,9 @@ class Client {
   // Anything else: GET /version, a subresource with a body of its own.
   Pending request(std::string method, std::string target, std::string body,
                   std::string content_type, Done done, std::string accept = "application/json");
+
+  // Talks with a pod, such as its exec: a subresource that is a WebSocket.
+  Pending openWebSocket(std::string target, std::string subprotocol, OpenedSocket done);
 
   // To a Service, which the API server passes everything on to: a way in from outside of the
   // cluster. Its answers come as they are. Must not outlive the client.

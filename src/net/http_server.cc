@@ -1,12 +1,9 @@
 #include "net/http_server.h"
 
-#include <boost/asio/post.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/message.hpp>
 #include <boost/beast/http/status.hpp>
-#include <boost/beast/websocket/rfc6455.hpp>
-#include <boost/beast/websocket/stream.hpp>
 #include <deque>
 #include <set>
 
@@ -14,142 +11,18 @@
 #include "base/strings.h"
 #include "net/http1_parser.h"
 #include "net/stream.h"
+#include "net/web_socket_stream.h"
 
 namespace cadre::net {
 
-// Beast's WebSocket asks how to end the layer below it.
-template <class Handler>
-void async_teardown(boost::beast::role_type, Stream& stream, Handler&& handler) {
-  stream.close();
-  asio::post(stream.get_executor(),
-             [handler = std::forward<Handler>(handler)]() mutable { handler(ErrorCode()); });
-}
-inline void teardown(boost::beast::role_type, Stream& stream, ErrorCode&) { stream.close(); }
-inline void beast_close_socket(Stream& stream) { stream.close(); }
-
 namespace {
-
-namespace websocket = boost::beast::websocket;
 
 constexpr std::size_t kReadBuffer = 64 << 10;
 constexpr std::size_t kMaxPipelined = 64 << 10;
 constexpr std::size_t kMaxDropped = 16 << 20;  // of what a refused client still sends
-constexpr std::size_t kMaxWebSocketMessage = 16 << 20;
-constexpr std::size_t kMaxWebSocketBacklog = 64 << 20;  // a peer that takes nothing is cut off here
 
 class ServerConnection;
 class Server;
-
-class WebSocketOverStream final : public WebSocket {
- public:
-  WebSocketOverStream(std::unique_ptr<Stream> stream)
-      : state_(std::make_shared<State>(std::move(stream))) {}
-  ~WebSocketOverStream() override { state_->drop(); }
-
-  void accept(const http::request<http::empty_body>& request, const std::string& subprotocol,
-              Function<void(bool)> done) {
-    if (!subprotocol.empty())
-      state_->socket.set_option(
-          websocket::stream_base::decorator([subprotocol](websocket::response_type& response) {
-            response.set(http::field::sec_websocket_protocol, subprotocol);
-          }));
-    state_->socket.async_accept(
-        request, [state = state_, done = std::move(done)](ErrorCode error) { done(!error); });
-  }
-
-  void listen(Handler handler) override {
-    state_->handler = std::move(handler);
-    state_->read();
-  }
-
-  void send(bool text, std::string message) override {
-    if (state_->dropped) return;
-    state_->backlog += message.size();
-    if (state_->backlog > kMaxWebSocketBacklog) {
-      // Not from here: the one who sends may own what hears it.
-      asio::post(state_->owned->get_executor(), [state = state_] {
-        if (!state->dropped) state->gone();
-      });
-      return;
-    }
-    state_->outgoing.push_back({text, std::move(message)});
-    state_->write();
-  }
-
-  std::size_t backlog() const override { return state_->backlog; }
-
-  void close(std::uint16_t code, std::string_view reason) override {
-    state_->goodbye = websocket::close_reason(static_cast<websocket::close_code>(code),
-                                              std::string(reason.substr(0, 120)));
-    state_->write();
-  }
-
- private:
-  struct Message {
-    bool text;
-    std::string data;
-  };
-  // Beast's operations refer to the stream until they end, so it lives on until then.
-  struct State : std::enable_shared_from_this<State> {
-    explicit State(std::unique_ptr<Stream> stream) : owned(std::move(stream)), socket(*owned) {
-      socket.read_message_max(kMaxWebSocketMessage);
-      socket.set_option(
-          websocket::stream_base::timeout::suggested(boost::beast::role_type::server));
-    }
-
-    void read() {
-      socket.async_read(buffer, [self = shared_from_this()](ErrorCode error, std::size_t) {
-        if (self->dropped) return;
-        if (error) return self->gone();
-        auto bytes = self->buffer.data();
-        if (self->handler.message)
-          self->handler.message(self->socket.got_text(),
-                                {static_cast<const char*>(bytes.data()), bytes.size()});
-        self->buffer.consume(self->buffer.size());
-        if (!self->dropped) self->read();
-      });
-    }
-
-    void write() {
-      if (writing || dropped) return;
-      if (outgoing.empty()) {
-        if (!goodbye) return;
-        writing = true;
-        return socket.async_close(*goodbye, [self = shared_from_this()](ErrorCode) {});
-      }
-      writing = true;
-      socket.text(outgoing.front().text);
-      socket.async_write(
-          asio::const_buffer(outgoing.front().data.data(), outgoing.front().data.size()),
-          [self = shared_from_this()](ErrorCode error, std::size_t) {
-            self->writing = false;
-            self->backlog -= self->outgoing.front().data.size();
-            self->outgoing.pop_front();
-            if (!error) self->write();
-          });
-    }
-
-    void gone() {
-      dropped = true;
-      owned->close();
-      if (handler.closed) std::exchange(handler.closed, nullptr)();
-    }
-    void drop() {
-      dropped = true;
-      owned->close();
-    }
-
-    std::unique_ptr<Stream> owned;
-    websocket::stream<Stream&, /*deflateSupported=*/false> socket;
-    boost::beast::flat_buffer buffer;
-    std::deque<Message> outgoing;
-    std::size_t backlog = 0;
-    std::optional<websocket::close_reason> goodbye;
-    Handler handler;
-    bool writing = false, dropped = false;
-  };
-  std::shared_ptr<State> state_;
-};
 
 class Answer final : public ServerRequest {
  public:

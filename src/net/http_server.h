@@ -8,25 +8,9 @@
 #include "net/http.h"
 #include "net/loop.h"
 #include "net/tls.h"
+#include "net/web_socket.h"
 
 namespace cadre::net {
-
-// One end of an upgraded connection. Dropping it closes the connection.
-class WebSocket {
- public:
-  struct Handler {
-    Function<void(bool text, std::string_view message)> message;
-    // Called once, when the peer is gone or said goodbye; not when we drop it.
-    Function<void()> closed;
-  };
-  virtual ~WebSocket() = default;
-  virtual void listen(Handler handler) = 0;
-  virtual void send(bool text, std::string message) = 0;
-  // What was sent and the peer has not taken yet; beyond 64 MiB the connection is cut.
-  virtual std::size_t backlog() const = 0;
-  // Says goodbye after what was sent before.
-  virtual void close(std::uint16_t code, std::string_view reason) = 0;
-};
 
 // One request and the means to answer it, once: with a whole answer, as a stream, or by becoming a
 // WebSocket. A request that is dropped unanswered answers 500; one that is dropped in mid-stream

@@ -553,6 +553,53 @@ TEST(WebSocket, APeerThatTakesNothingIsCutOff) {
   socket.reset();  // before its loop
 }
 
+TEST(WebSocket, OpensFromHereOrSaysWhyNot) {
+  std::unique_ptr<WebSocket> there;
+  Served served([&](std::shared_ptr<ServerRequest> request) {
+    if (request->target == "/no") return request->respond(403, {}, "you may not");
+    EXPECT_EQ(request->headers.get("authorization"), "Bearer me");
+    EXPECT_EQ(request->headers.get("sec-websocket-protocol"), "v5.channel.k8s.io");
+    request->acceptWebSocket("v5.channel.k8s.io", [&](std::unique_ptr<WebSocket> accepted) {
+      there = std::move(accepted);
+      there->listen({.message =
+                         [&](bool, std::string_view message) {
+                           there->send(false, "not " + std::string(message));
+                           there->close(1000, "");
+                         },
+                     .closed = nullptr});
+    });
+  });
+  auto open = [&](const std::string& target, std::uint16_t port) {
+    return await<std::unique_ptr<WebSocket>>(
+        served.loop,
+        [&](auto done) {
+          WebSocketRequest request{.url = *Url::parse(format("http://127.0.0.1:{}", port)),
+                                   .target = target,
+                                   .headers = {{"Authorization", "Bearer me"}},
+                                   .subprotocol = "v5.channel.k8s.io"};
+          request.refused = [](int status, std::string_view body) {
+            return Error{.code = Code::Forbidden, .message = format("{}: {}", status, body)};
+          };
+          return openWebSocket(served.loop, std::move(request), std::move(done));
+        },
+        kSoon);
+  };
+  auto here = open("/yes", served.server->port());
+  ASSERT_TRUE(here) << here.error().text();
+  std::string heard;
+  bool closed = false;
+  (*here)->listen({.message = [&](bool, std::string_view message) { heard = message; },
+                   .closed = [&] { closed = true; }});
+  (*here)->send(false, "so");
+  EXPECT_TRUE(served.loop.runUntil([&] { return closed; }, kSoon));
+  EXPECT_EQ(heard, "not so");
+  EXPECT_EQ(open("/no", served.server->port()).error().text(), "403: you may not");
+  std::uint16_t port = served.server->port();
+  there.reset();
+  served.server.reset();
+  EXPECT_THAT(open("/yes", port).error().text(), HasSubstr("refused"));
+}
+
 TEST(WebSocket, EchoesTextAndBinaryAndSaysGoodbye) {
   std::unique_ptr<WebSocket> socket;
   bool closed = false;

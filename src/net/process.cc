@@ -3,7 +3,9 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 
 #include <fcntl.h>
+#include <pty.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -20,6 +22,7 @@ namespace {
 
 // What a dead child's descendants may still write after it: they hold the pipes open.
 constexpr Duration kGrace = 500ms;
+constexpr Duration kPause = 10ms;  // until somebody who is behind is asked again
 
 struct Pipe {
   int read = -1, write = -1;
@@ -65,10 +68,19 @@ class Process : public std::enable_shared_from_this<Process> {
  public:
   using Descriptor = asio::posix::stream_descriptor;
 
-  Process(Loop& loop, ProcessOptions options, Function<void(Result<ProcessResult>)> done)
+  // What a conversation has beyond a program that is only run.
+  struct Live {
+    bool terminal = false, input = false;
+    Function<void(bool errors, std::string_view piece)> said;
+    Function<bool()> full;
+  };
+
+  Process(Loop& loop, ProcessOptions options, Function<void(Result<ProcessResult>)> done,
+          std::optional<Live> live = std::nullopt)
       : loop_(loop),
         options_(std::move(options)),
         done_(std::move(done)),
+        live_(std::move(live)),
         stdin_(contextOf(loop)),
         stdout_(contextOf(loop)),
         stderr_(contextOf(loop)),
@@ -84,16 +96,39 @@ class Process : public std::enable_shared_from_this<Process> {
       });
       return;
     }
-    timer_ = loop_.after(options_.timeout, [weak = weak_from_this()] {
-      if (auto self = weak.lock()) {
-        self->result_.timed_out = true;
-        self->killGroup();
-      }
-    });
+    if (!live_)
+      timer_ = loop_.after(options_.timeout, [weak = weak_from_this()] {
+        if (auto self = weak.lock()) {
+          self->result_.timed_out = true;
+          self->killGroup();
+        }
+      });
     waitForExit();
     collect(stdout_, result_.output);
-    collect(stderr_, result_.errors);
+    if (stderr_.is_open()) collect(stderr_, result_.errors);
     feed();
+  }
+
+  // ---- Of a conversation
+
+  void write(std::string_view piece) {
+    if (!stdin_.is_open() || !live_->input) return;
+    options_.input.erase(0, std::exchange(fed_, 0));
+    options_.input += piece;
+    if (!feeding_) feed();
+  }
+  std::size_t backlog() const { return options_.input.size() - fed_; }
+  void closeInput() {
+    if (!std::exchange(live_->input, false)) return;
+    // A terminal is told so by a letter of its own.
+    if (live_->terminal) options_.input += '\x04';
+    if (!feeding_) feed();
+  }
+  void resize(int rows, int columns) {
+    struct winsize size{};
+    size.ws_row = static_cast<unsigned short>(rows);
+    size.ws_col = static_cast<unsigned short>(columns);
+    if (live_->terminal && stdout_.is_open()) ::ioctl(stdout_.native_handle(), TIOCSWINSZ, &size);
   }
 
   void cancel() {
@@ -113,6 +148,15 @@ class Process : public std::enable_shared_from_this<Process> {
     if (options_.argv.empty()) return fail(EINVAL);
     Pipe in, out, err, failed;
     if (!in.ok() || !out.ok() || !err.ok() || !failed.ok()) return fail(errno);
+    if (live_ && live_->terminal) {
+      // Its own side is all three of its files; ours both reads and writes.
+      for (int* end : {&in.read, &in.write, &out.read, &out.write, &err.read, &err.write})
+        ::close(std::exchange(*end, -1));
+      if (::openpty(&out.read, &in.read, nullptr, nullptr, nullptr) != 0) return fail(errno);
+      ::fcntl(out.read, F_SETFD, FD_CLOEXEC);
+      ::fcntl(in.read, F_SETFD, FD_CLOEXEC);
+      in.write = ::fcntl(out.read, F_DUPFD_CLOEXEC, 0);
+    }
 
     std::string program = findProgram(options_.argv[0]);
     if (program.empty()) return fail(ENOENT);
@@ -128,8 +172,9 @@ class Process : public std::enable_shared_from_this<Process> {
     ::pthread_sigmask(SIG_SETMASK, &all, &before);  // no handler of ours runs in the child
     pid_ = ::fork();
     if (pid_ == 0) {
-      becomeProgram(program.c_str(), argv.data(), env.data(), parent, in.read, out.write, err.write,
-                    failed.write);
+      bool terminal = live_ && live_->terminal;
+      becomeProgram(program.c_str(), argv.data(), env.data(), parent, in.read,
+                    terminal ? in.read : out.write, terminal ? in.read : err.write, failed.write);
       int why = errno;
       (void)!::write(kFailed, &why, sizeof why);
       ::_exit(127);
@@ -155,7 +200,7 @@ class Process : public std::enable_shared_from_this<Process> {
     }
     exit_.assign(pid_fd);
     stdout_.assign(std::exchange(out.read, -1));
-    stderr_.assign(std::exchange(err.read, -1));
+    if (err.read >= 0) stderr_.assign(std::exchange(err.read, -1));
     if (!options_.interactive) stdin_.assign(std::exchange(in.write, -1));
     for (Descriptor* descriptor : {&stdin_, &stdout_, &stderr_})
       if (descriptor->is_open()) descriptor->native_non_blocking(true);
@@ -170,7 +215,12 @@ class Process : public std::enable_shared_from_this<Process> {
     // already will send no signal.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(127);
-    if (!options_.interactive) {
+    if (live_ && live_->terminal) {
+      ::setsid();
+      ::ioctl(in, TIOCSCTTY, 0);
+      ::dup2(in, 0);
+      ::dup2(err, 2);
+    } else if (!options_.interactive) {
       ::setpgid(0, 0);  // in a group of its own it could not read from the terminal
       ::dup2(in, 0);
       ::dup2(err, 2);
@@ -199,36 +249,51 @@ class Process : public std::enable_shared_from_this<Process> {
   }
 
   void collect(Descriptor& from, std::string& into) {
-    from.async_wait(Descriptor::wait_read,
-                    [weak = weak_from_this(), &from, &into](ErrorCode error) {
-                      auto self = weak.lock();
-                      if (error || !self) return;
-                      char buffer[16384];
-                      for (int turn = 0; turn < 64; ++turn) {
-                        ssize_t bytes = ::read(from.native_handle(), buffer, sizeof buffer);
-                        if (bytes > 0) {
-                          std::size_t room = self->options_.max_output_bytes - into.size();
-                          auto count = static_cast<std::size_t>(bytes);
-                          into.append(buffer, std::min(room, count));
-                          if (count > room) self->result_.truncated = true;
-                        } else if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) {
-                          break;
-                        } else {
-                          ErrorCode ignored;
-                          from.close(ignored);
-                          return self->finishIfComplete();
-                        }
-                      }
-                      self->collect(from, into);
-                    });
+    from.async_wait(Descriptor::wait_read, [weak = weak_from_this(), &from,
+                                            &into](ErrorCode error) {
+      auto self = weak.lock();
+      if (error || !self) return;
+      if (self->live_ && self->live_->full && self->live_->full())
+        return self->collectLater(from, into);
+      char buffer[16384];
+      for (int turn = 0; turn < 64; ++turn) {
+        ssize_t bytes = ::read(from.native_handle(), buffer, sizeof buffer);
+        if (bytes > 0 && self->live_) {
+          if (self->live_->said)
+            self->live_->said(&from == &self->stderr_, {buffer, static_cast<std::size_t>(bytes)});
+          break;
+        } else if (bytes > 0) {
+          std::size_t room = self->options_.max_output_bytes - into.size();
+          auto count = static_cast<std::size_t>(bytes);
+          into.append(buffer, std::min(room, count));
+          if (count > room) self->result_.truncated = true;
+        } else if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) {
+          break;
+        } else {
+          ErrorCode ignored;
+          from.close(ignored);
+          return self->finishIfComplete();
+        }
+      }
+      self->collect(from, into);
+    });
+  }
+
+  void collectLater(Descriptor& from, std::string& into) {
+    (&from == &stderr_ ? later_errors_ : later_) =
+        loop_.after(kPause, [weak = weak_from_this(), &from, &into] {
+          if (auto self = weak.lock()) self->collect(from, into);
+        });
   }
 
   void feed() {
+    feeding_ = false;
     if (!stdin_.is_open()) return;
     while (fed_ < options_.input.size()) {
       ssize_t bytes = ::write(stdin_.native_handle(), options_.input.data() + fed_,
                               options_.input.size() - fed_);
       if (bytes < 0 && errno == EAGAIN) {
+        feeding_ = true;
         stdin_.async_wait(Descriptor::wait_write, [weak = weak_from_this()](ErrorCode error) {
           auto self = weak.lock();
           if (!error && self) self->feed();
@@ -238,6 +303,7 @@ class Process : public std::enable_shared_from_this<Process> {
       if (bytes <= 0) break;  // it does not want to read: its business
       fed_ += static_cast<std::size_t>(bytes);
     }
+    if (live_ && live_->input && fed_ == options_.input.size()) return;
     ErrorCode ignored;
     stdin_.close(ignored);
   }
@@ -274,12 +340,27 @@ class Process : public std::enable_shared_from_this<Process> {
   Loop& loop_;
   ProcessOptions options_;
   Function<void(Result<ProcessResult>)> done_;
+  std::optional<Live> live_;
   Descriptor stdin_, stdout_, stderr_, exit_;
   ProcessResult result_;
   pid_t pid_ = -1;
   std::size_t fed_ = 0;
-  bool exited_ = false;
-  Pending timer_;
+  bool exited_ = false, feeding_ = false;
+  Pending timer_, later_, later_errors_;
+};
+
+class Talk final : public Conversation {
+ public:
+  explicit Talk(std::shared_ptr<Process> process) : process_(std::move(process)) {}
+  ~Talk() override { process_->cancel(); }
+
+  void write(std::string_view piece) override { process_->write(piece); }
+  std::size_t backlog() const override { return process_->backlog(); }
+  void closeInput() override { process_->closeInput(); }
+  void resize(int rows, int columns) override { process_->resize(rows, columns); }
+
+ private:
+  const std::shared_ptr<Process> process_;
 };
 
 }  // namespace
@@ -288,6 +369,19 @@ Pending runProcess(Loop& loop, ProcessOptions options, Function<void(Result<Proc
   auto process = std::make_shared<Process>(loop, std::move(options), std::move(done));
   process->start();
   return Pending([process] { process->cancel(); });
+}
+
+std::unique_ptr<Conversation> talk(Loop& loop, ConversationOptions options) {
+  auto process = std::make_shared<Process>(
+      loop, std::move(options.process),
+      [ended = std::move(options.ended)](Result<ProcessResult> result) {
+        if (!result) return ended(result.error());
+        ended(result->exit_code);
+      },
+      Process::Live{options.terminal, options.input, std::move(options.said),
+                    std::move(options.full)});
+  process->start();
+  return std::make_unique<Talk>(std::move(process));
 }
 
 Pending onProcessEnd(Loop& loop, int process, Function<void()> ended) {

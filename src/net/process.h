@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,6 +36,26 @@ struct ProcessResult {
 // process group; dropping the Pending kills the group. The child holds no file of ours but its
 // three pipes, and is killed when the thread that started it ends, be it with the whole process.
 Pending runProcess(Loop& loop, ProcessOptions options, Function<void(Result<ProcessResult>)> done);
+
+// A program that is talked with while it runs. Dropping it kills it.
+class Conversation {
+ public:
+  virtual ~Conversation() = default;
+  virtual void write(std::string_view piece) = 0;  // to its stdin
+  virtual std::size_t backlog() const = 0;         // what it has not read of that yet
+  virtual void closeInput() = 0;
+  virtual void resize(int rows, int columns) = 0;  // of its terminal
+};
+
+struct ConversationOptions {
+  ProcessOptions process;  // without a timeout, and with output as it comes
+  bool terminal = false;   // it gets one; all that it says is then output
+  bool input = false;      // it is open until closeInput()
+  Function<void(bool errors, std::string_view piece)> said;
+  Function<bool()> full;  // whoever listens is behind: nothing is read meanwhile
+  Function<void(Result<int> exit_code)> ended;
+};
+std::unique_ptr<Conversation> talk(Loop& loop, ConversationOptions options);
 
 // Calls back once when a process that need not be our child has ended, or if there is none of that
 // id.

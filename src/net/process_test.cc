@@ -175,6 +175,67 @@ TEST(Process, WhatIsNoProgramIsNotGivenToAShell) {
   std::filesystem::remove(script);
 }
 
+struct Talked {
+  std::string output, errors;
+  std::optional<int> code;
+
+  std::unique_ptr<Conversation> begin(Loop& loop, std::string script, bool terminal) {
+    ConversationOptions options{.terminal = terminal, .input = true};
+    options.process.argv = {"sh", "-c", std::move(script)};
+    options.process.env = {{"PATH", "/usr/bin:/bin"}};
+    options.said = [this](bool is_error, std::string_view piece) {
+      (is_error ? errors : output) += piece;
+    };
+    options.ended = [this](Result<int> ended) { code = ended ? *ended : -1; };
+    return talk(loop, std::move(options));
+  }
+};
+
+TEST(Conversation, IsTalkedWithWhileItRuns) {
+  Loop loop;
+  Talked talked;
+  auto talk = talked.begin(loop, "read a; echo got $a; echo wrong >&2; cat; exit 7", false);
+  talk->write("first\n");
+  ASSERT_TRUE(loop.runUntil([&] { return talked.output == "got first\n"; }, kSoon));
+  std::string much(3 << 20, 'x');
+  talk->write(much);
+  talk->closeInput();
+  ASSERT_TRUE(loop.runUntil([&] { return talked.code.has_value(); }, kSoon));
+  EXPECT_EQ(talked.output.size(), much.size() + 10);
+  EXPECT_EQ(talked.errors, "wrong\n");
+  EXPECT_EQ(talked.code, 7);
+}
+
+TEST(Conversation, HasATerminalOfItsOwn) {
+  Loop loop;
+  Talked talked;
+  auto talk = talked.begin(loop, "test -t 0 && test -t 2 && read a && stty size", true);
+  talk->resize(12, 34);
+  talk->write("go\n");
+  ASSERT_TRUE(loop.runUntil([&] { return talked.code.has_value(); }, kSoon));
+  EXPECT_EQ(talked.output, "go\r\n12 34\r\n");
+  EXPECT_EQ(talked.code, 0);
+}
+
+TEST(Conversation, WaitsForWhoeverListensAndEndsWithIt) {
+  Loop loop;
+  bool full = true;
+  std::size_t heard = 0;
+  ConversationOptions options;
+  options.process.argv = {"cat", "/dev/zero"};
+  options.process.env = {{"PATH", "/usr/bin:/bin"}};
+  options.said = [&](bool, std::string_view piece) { heard += piece.size(); };
+  options.full = [&] { return full; };
+  options.ended = [](Result<int>) { FAIL() << "it was dropped"; };
+  auto talk = net::talk(loop, std::move(options));
+  loop.runUntil([] { return false; }, 50ms);
+  EXPECT_EQ(heard, 0u);
+  full = false;
+  EXPECT_TRUE(loop.runUntil([&] { return heard > 1'000'000; }, kSoon));
+  talk.reset();
+  loop.runUntil([] { return false; }, 10ms);
+}
+
 TEST(Process, AMissingProgramIsNamed) {
   Loop loop;
   auto result = run(loop, {.argv = {"no-such-program"}});

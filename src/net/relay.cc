@@ -3,9 +3,7 @@
 #include <boost/asio/write.hpp>
 #include <set>
 
-#include "base/format.h"
-#include "net/asio.h"
-#include "net/http.h"
+#include "net/listening.h"
 
 namespace cadre::net {
 namespace {
@@ -79,21 +77,6 @@ struct Relay::Impl : std::enable_shared_from_this<Relay::Impl> {
   Impl(Loop& loop, Function<std::optional<Place>()> choose)
       : loop(loop), acceptor(contextOf(loop)), choose(std::move(choose)) {}
 
-  void accept() {
-    acceptor.async_accept([weak = weak_from_this()](ErrorCode error, Tcp::socket socket) {
-      auto self = weak.lock();
-      if (!self || error == asio::error::operation_aborted) return;
-      if (!error) self->came(std::move(socket));
-      if (error) {  // too many files are open: it will pass
-        self->again = self->loop.after(100ms, [weak] {
-          if (auto impl = weak.lock()) impl->accept();
-        });
-        return;
-      }
-      self->accept();
-    });
-  }
-
   void came(Tcp::socket socket) {
     auto place = choose();
     ErrorCode error;
@@ -122,20 +105,8 @@ struct Relay::Impl : std::enable_shared_from_this<Relay::Impl> {
 Result<std::unique_ptr<Relay>> Relay::listen(Loop& loop, const Place& place,
                                              Function<std::optional<Place>()> choose) {
   auto impl = std::make_shared<Impl>(loop, std::move(choose));
-  ErrorCode error;
-  auto address = asio::ip::make_address(place.address, error);
-  Tcp::endpoint endpoint(address, place.port);
-  if (!error) impl->acceptor.open(endpoint.protocol(), error);
-  if (!error) impl->acceptor.set_option(Tcp::acceptor::reuse_address(true), error);
-  if (!error) impl->acceptor.bind(endpoint, error);
-  if (!error) impl->acceptor.listen(asio::socket_base::max_listen_connections, error);
-  if (error)
-    return Error{.code = error == asio::error::access_denied    ? Code::Forbidden
-                         : error == asio::error::address_in_use ? Code::Conflict
-                                                                : Code::Unavailable,
-                 .message = format("cannot listen on {}: {}", authority(place.address, place.port),
-                                   error.message())};
-  impl->accept();
+  CADRE_TRY(beginListening(impl->acceptor, place));
+  acceptNext(std::weak_ptr(impl));
   return std::unique_ptr<Relay>(new Relay(std::move(impl)));
 }
 

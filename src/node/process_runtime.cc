@@ -195,22 +195,16 @@ class ProcessRuntime final : public Runtime {
 
   Pending runInside(const RunName& run, std::vector<std::string> command, Duration timeout,
                     Function<void(Result<net::ProcessResult>)> done) override {
-    ShimState state = readShim(folderOf(run));
-    if (!state.alive || state.inner <= 0)
-      return loop_.after(0s, [done = std::move(done)] {
-        done(Error{.code = Code::NotFound, .message = "the container does not run"});
-      });
-    net::ProcessOptions options{
-        .argv = {"nsenter", "--target", format("{}", state.inner), "--user", "--mount", "--pid",
-                 "--ipc", "--uts", "--wd=/", "--preserve-credentials", "--"},
-        .timeout = timeout};
-    options.argv.insert(options.argv.end(), command.begin(), command.end());
-    std::ifstream file(format("/proc/{}/environ", state.inner), std::ios::binary);
-    for (std::string entry; std::getline(file, entry, '\0');) {
-      auto [key, value] = cut(entry, "=");
-      options.env[std::string(key)] = value;
-    }
+    net::ProcessOptions options = inside(run, std::move(command), false);
+    options.timeout = timeout;
     return net::runProcess(loop_, std::move(options), std::move(done));
+  }
+
+  std::unique_ptr<net::Conversation> talkInside(const RunName& run,
+                                                net::ConversationOptions options) override {
+    options.process = inside(run, std::move(options.process.argv), options.terminal);
+    if (options.terminal) options.process.env.try_emplace("TERM", "xterm");
+    return net::talk(loop_, std::move(options));
   }
 
   void forget(const std::string& pod) override {
@@ -224,6 +218,22 @@ class ProcessRuntime final : public Runtime {
   }
 
  private:
+  // A command in a container, with its environment. Where that does not run, the command says so.
+  net::ProcessOptions inside(const RunName& run, std::vector<std::string> command,
+                             bool terminal) const {
+    ShimState state = readShim(folderOf(run));
+    int target = state.alive && state.inner > 0 ? state.inner : 0;
+    net::ProcessOptions options{.argv = {options_.program, "enter", format("{}", target),
+                                         terminal ? "tty" : "pipes", "--"}};
+    options.argv.insert(options.argv.end(), command.begin(), command.end());
+    std::ifstream file(format("/proc/{}/environ", target), std::ios::binary);
+    for (std::string entry; target > 0 && std::getline(file, entry, '\0');) {
+      auto [key, value] = cut(entry, "=");
+      options.env[std::string(key)] = value;
+    }
+    return options;
+  }
+
   std::string folderOf(const RunName& run) const {
     return fs::path(options_.folder) / run.pod / run.container / format("{:06}", run.attempt);
   }

@@ -59,6 +59,9 @@ class Runtime {
   // Runs a command in a container that runs, with its environment.
   virtual Pending runInside(const RunName& run, std::vector<std::string> command, Duration timeout,
                             Function<void(Result<net::ProcessResult>)> done) = 0;
+  // The same, and talks with it meanwhile: what it is to run is the options' argv.
+  virtual std::unique_ptr<net::Conversation> talkInside(const RunName& run,
+                                                        net::ConversationOptions options) = 0;
   // Forgets all ended runs of a pod, or one of them.
   virtual void forget(const std::string& pod) = 0;
   virtual void forget(const RunName& run) = 0;

@@ -1,13 +1,17 @@
 """`cadre up`: a whole system on this machine, with pods that are processes."""
 
+import fcntl
 import json
 import os
+import pty
 import signal
+import struct
 import subprocess
+import termios
 import unittest
 import urllib.request
 
-from ups import CADRE, PATIENCE, UpCase
+from ups import CADRE, PATIENCE, UpCase, tool
 
 # Serves its folder at the pod's address, and ends when it is asked to.
 SERVER = """
@@ -197,6 +201,81 @@ class UpTest(UpCase):
         self.wait_for(reached, "somebody answers again")
         self.kubectl(self, "delete", "svc", "web")
         self.wait_for(lambda: not reached(), "its address is gone")
+
+    def cadre(self, *argv, after=(), **options):
+        return subprocess.run([CADRE, *argv, "--kubeconfig", self.kubeconfig, *after], capture_output=True, timeout=PATIENCE,
+                              **options)
+
+    def exec(self, *argv, **options):
+        """With the command as the last one of `argv`, for kubectl and for cadre: both say the same."""
+        *flags, command = argv
+        mine = subprocess.run([CADRE, "exec", "--kubeconfig", self.kubeconfig, *flags, "--", "sh", "-c", command],
+                              capture_output=True, timeout=PATIENCE, **options)
+        theirs = subprocess.run([tool("which", "kubectl"), "--kubeconfig", self.kubeconfig, "exec", *flags, "--", "sh", "-c", command],
+                                capture_output=True, timeout=PATIENCE, **options)
+        self.assertEqual((mine.returncode, mine.stdout), (theirs.returncode, theirs.stdout), (mine.stderr, theirs.stderr))
+        return mine
+
+    def test_people_can_talk_with_what_runs(self):
+        self.up()
+        self.apply(*THINGS)
+        pod = self.ready(3)[0]
+        name = pod["metadata"]["name"]
+        done = self.exec(name, "hostname; echo $NAME; echo wrong >&2; exit 3")
+        self.assertEqual((done.returncode, done.stdout), (3, f"{name}\njane\n".encode()), done.stderr)
+        self.assertIn(b"wrong", done.stderr)
+        self.assertEqual(self.exec("deploy/web", "-c", "web", "cat /page/text").stdout, b"hello")
+        # What is typed arrives, to the last byte, and its end is heard.
+        much = os.urandom(1 << 20)
+        self.assertEqual(self.exec("-i", name, "cat", input=much).stdout, much)
+        with open(self.data.parent / "much", "wb+") as file:
+            file.write(much)
+            file.seek(0)
+            done = self.cadre("exec", "-i", name, "-c", "web", stdin=file, after=["--", "head", "-c", "100"])
+            self.assertEqual(done.stdout, much[:100], done.stderr)
+        for wrong, why in (("nobody", b"not found"), ("deploy/nobody", b"not found")):
+            done = self.cadre("exec", wrong, after=["--", "true"])
+            self.assertEqual(done.returncode, 1, done)
+            self.assertIn(why, done.stderr)
+        # A terminal, with the size of the one here.
+        mine, theirs = pty.openpty()
+        self.addCleanup(os.close, mine)
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 77, 0, 0))
+        talk = subprocess.Popen([CADRE, "exec", "--kubeconfig", self.kubeconfig, "-it", name, "--", "sh"],
+                                stdin=theirs, stdout=theirs, stderr=theirs)
+        os.close(theirs)
+        os.write(mine, b"test -t 0 && stty size; exit 5\n")
+        said = b""
+        while b"33 77" not in said:
+            said += os.read(mine, 1000)
+        self.assertEqual(talk.wait(timeout=PATIENCE), 5, said)
+        # What it prints from now on.
+        follow = subprocess.Popen([tool("which", "kubectl"), "--kubeconfig", self.kubeconfig, "attach", name], stdout=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL)
+        self.addCleanup(follow.communicate, timeout=PATIENCE)
+        self.addCleanup(follow.kill)
+        self.wait_for(lambda: self.text(pod) == "hello", "it answers")
+        self.kubectl(self, "delete", "pod", name, "--wait=false")
+        self.assertIn(b"asked to end\n", follow.stdout.readlines())
+
+    def test_ports_are_forwarded(self):
+        self.up()
+        self.apply(*THINGS)
+        name = self.ready(3)[0]["metadata"]["name"]
+        forward = subprocess.Popen([CADRE, "port-forward", "--kubeconfig", self.kubeconfig, f"pod/{name}", ":8080", ":9"],
+                                   text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(forward.communicate, timeout=PATIENCE)
+        self.addCleanup(forward.kill)
+        served, refused = (forward.stdout.readline().split()[0] for _ in range(2))
+        for _ in range(20):
+            with urllib.request.urlopen(f"http://{served}/text", timeout=PATIENCE) as answer:
+                self.assertEqual(answer.read(), b"hello")
+        with self.assertRaises(OSError):
+            urllib.request.urlopen(f"http://{refused}/", timeout=PATIENCE)
+        self.assertIn("Connection refused", forward.stderr.readline())
+        done = self.cadre("port-forward", "deploy/web", "web")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"is no port", done.stderr)
 
     def test_one_at_a_time_and_an_end_without_rests(self):
         self.up()

@@ -1,0 +1,83 @@
+#include "node/enter.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/format.h"
+
+namespace cadre::node {
+namespace {
+
+constexpr int kCannot = 126, kNoSuchCommand = 127;
+
+int cannot(std::string_view what) {
+  std::string text = format("cannot {}: {}\n", what, std::strerror(errno));
+  (void)!::write(STDERR_FILENO, text.data(), text.size());
+  return kCannot;
+}
+
+// Whoever enters a user's namespace may do everything in it, and what runs there may not.
+bool dropRights() {
+  for (int right = 0; ::prctl(PR_CAPBSET_READ, right) >= 0; ++right)
+    if (::prctl(PR_CAPBSET_DROP, right) != 0) return false;
+  if (::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0) return false;
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct none[2] = {};
+  return ::syscall(SYS_capset, &header, none) == 0 && ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
+}
+
+[[noreturn]] void become(const std::vector<std::string>& command, bool terminal, int folder) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (terminal) {
+    ::setsid();
+    ::ioctl(STDIN_FILENO, TIOCSCTTY, 0);
+  }
+  (void)!::fchdir(folder);
+  if (!dropRights()) ::_exit(cannot("give up rights"));
+  ::signal(SIGHUP, SIG_DFL);
+  std::vector<char*> words;
+  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  ::execvp(words[0], words.data());
+  int code = errno == ENOENT ? kNoSuchCommand : kCannot;
+  cannot(format("run {}", command[0]));
+  ::_exit(code);
+}
+
+}  // namespace
+
+int enterContainer(int process, bool terminal, const std::vector<std::string>& command) {
+  int target = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
+  int folder = ::open(format("/proc/{}/cwd", process).c_str(), O_PATH | O_CLOEXEC);
+  if (target < 0 || folder < 0) return cannot("find the container");
+  if (::setns(target, CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS) !=
+      0)
+    return cannot("enter the container");
+  if (terminal) {  // it is for the command
+    ::signal(SIGHUP, SIG_IGN);
+    ::ioctl(STDIN_FILENO, TIOCNOTTY);
+  }
+  pid_t child = ::fork();
+  if (child < 0) return cannot("start a process");
+  if (child == 0) become(command, terminal, folder);
+  for (int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    ::close(file);  // its own from now on
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+}  // namespace cadre::node
