@@ -202,7 +202,7 @@ Result<std::unique_ptr<HubHost>> HubHost::open(net::Loop& loop, const HubFlags& 
               [&loop, &log, data](std::shared_ptr<net::ServerRequest> request) {
                 sendBackup(loop, log, data, std::move(request));
               },
-          .gives_addresses = has_node,
+          .has_node = has_node,
           .node = std::move(node)});
   hub::Hub& hub = *impl->hub;
   CADRE_TRY(recover(log, hub.objects()));

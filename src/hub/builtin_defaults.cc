@@ -530,16 +530,63 @@ void prepareForCreate(const BuiltIn& kind, Value& object) {
   }
 }
 
+bool hasNodePorts(const Value& spec) {
+  return spec["type"].string() == "NodePort" || spec["type"].string() == "LoadBalancer";
+}
+
+json::Array nodePorts(const Value& spec) {
+  json::Array ports;
+  for (const Value& port : spec["ports"].array()) ports.push_back(port["nodePort"]);
+  return ports;
+}
+
+// What was allocated stays, unless something else is asked for; and goes, where the type no longer
+// has it, unless it is asked for.
+void keepAllocated(Value& spec, const Value& old) {
+  auto isElsewhere = [](const Value& one) { return one["type"].string() == "ExternalName"; };
+  constexpr std::string_view kAddresses[] = {"clusterIP", "clusterIPs", "ipFamilies",
+                                             "ipFamilyPolicy"};
+  if (!isElsewhere(spec) && !isElsewhere(old))
+    for (std::string_view name : kAddresses)
+      if (!old[name].isNull()) setIfEmpty(spec, name, old[name]);
+  if (isElsewhere(spec) && !isElsewhere(old) && spec["clusterIP"] == old["clusterIP"])
+    for (std::string_view name : kAddresses) spec.makeObject().erase(name);
+  if (hasNodePorts(spec) && hasNodePorts(old)) {
+    for (Value& port : spec.make("ports").makeArray())
+      for (const Value& had : old["ports"].array())
+        if (had["port"] == port["port"] && had["protocol"] == port["protocol"] &&
+            !had["nodePort"].isNull())
+          setIfEmpty(port, "nodePort", had["nodePort"]);
+    if (spec["externalTrafficPolicy"].string() == "Local" && !old["healthCheckNodePort"].isNull())
+      setIfEmpty(spec, "healthCheckNodePort", old["healthCheckNodePort"]);
+  }
+  if (!hasNodePorts(spec) && hasNodePorts(old) && nodePorts(spec) == nodePorts(old))
+    for (Value& port : spec.make("ports").makeArray()) port.makeObject().erase("nodePort");
+  auto isBalanced = [](const Value& one) { return one["type"].string() == "LoadBalancer"; };
+  auto isReached = [](const Value& one) {
+    return hasNodePorts(one) ||
+           (one["type"].string() == "ClusterIP" && !one["externalIPs"].array().empty());
+  };
+  auto dropUnless = [&](auto has, std::string_view name) {
+    if (has(old) && !has(spec) && spec[name] == old[name]) spec.makeObject().erase(name);
+  };
+  dropUnless(isBalanced, "allocateLoadBalancerNodePorts");
+  dropUnless(isBalanced, "loadBalancerClass");
+  dropUnless(isReached, "externalTrafficPolicy");
+  dropUnless(
+      [&](const Value& one) {
+        return isBalanced(one) && one["externalTrafficPolicy"].string() == "Local";
+      },
+      "healthCheckNodePort");
+}
+
 void prepareForUpdate(const BuiltIn& kind, Value& object, const Value& old) {
   if (kind.hasStatus()) keep(object, old, "status");
   if (kind.kind == "Namespace") keep(object.make("spec"), old["spec"], "finalizers");
   if (kind.kind == "PersistentVolumeClaim") mirrorDataSource(object.make("spec"));
   if (kind.kind == "Service" && kind.group.empty()) {
-    // What was allocated stays, unless something else is asked for.
     Value& spec = object.make("spec");
-    if (spec["type"].string() != "ExternalName" && old["spec"]["type"].string() != "ExternalName")
-      for (std::string_view name : {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"})
-        if (!old["spec"][name].isNull()) setIfEmpty(spec, name, old["spec"][name]);
+    keepAllocated(spec, old["spec"]);
     // Who writes one of the two names of it means both.
     if (spec["clusterIP"] != old["spec"]["clusterIP"] &&
         spec["clusterIPs"] == old["spec"]["clusterIPs"])

@@ -81,9 +81,12 @@ struct Printed {
 
 class CustomKind final : public Kind {
  public:
-  CustomKind(const json::Value& crd, const json::Value& version, kube::Schema schema,
-             std::shared_ptr<const kube::Schema> stored, const kube::Kind* native)
-      : schema_(std::move(schema)),
+  using SchemaRef = std::shared_ptr<const kube::Schema>;
+
+  CustomKind(const json::Value& crd, const json::Value& version, SchemaRef schema, SchemaRef stored,
+             const kube::Kind* native)
+      : shared_(std::move(schema)),
+        schema_(*shared_),
         stored_(std::move(stored)),
         since_(parseInt(kube::resourceVersion(crd)).value_or(0)),
         open_api_(version["schema"]["openAPIV3Schema"]),
@@ -117,8 +120,6 @@ class CustomKind final : public Kind {
     }
     for (const json::Value& one : version["selectableFields"].array())
       selectable_.push_back({.path = withoutDot(one["jsonPath"].string())});
-    // The root is an object with metadata, whatever its schema says.
-    schema_.embedded = true;
     addColumns(version["additionalPrinterColumns"]);
   }
 
@@ -150,9 +151,8 @@ class CustomKind final : public Kind {
     kube::prune(*stored_, object);
     kube::setDefaults(*stored_, object);
   }
-  void asShown(json::Value& object) const override {
-    if (resource.version != stored_version) kube::prune(schema_, object);
-  }
+  void asShown(json::Value& object) const override { kube::prune(schema_, object); }
+  void defaultAsStored(json::Value& object) const override { kube::setDefaults(*stored_, object); }
 
   std::vector<FieldError> validate(const json::Value& object, const json::Value& old,
                                    bool status) const override {
@@ -360,8 +360,9 @@ class CustomKind final : public Kind {
     return errors;
   }
 
-  kube::Schema schema_;
-  const std::shared_ptr<const kube::Schema> stored_;
+  const SchemaRef shared_;  // with the other one, where that is the same
+  const kube::Schema& schema_;
+  const SchemaRef stored_;
   const std::int64_t since_;  // the definition's revision
   const json::Value open_api_;
   const kube::Kind* const native_;
@@ -376,19 +377,21 @@ class CustomKind final : public Kind {
 std::vector<KindRef> kindsOf(const json::Value& crd, Natives natives) {
   std::vector<KindRef> kinds;
   const json::Value& spec = crd["spec"];
-  std::shared_ptr<kube::Schema> stored;
+  auto schemaOf = [](const json::Value& version) -> std::shared_ptr<const kube::Schema> {
+    auto read = kube::readSchema(version["schema"]["openAPIV3Schema"]);
+    if (!read) return nullptr;
+    read->embedded = true;  // an object with metadata, whatever its schema says
+    return std::make_shared<kube::Schema>(*std::move(read));
+  };
+  std::shared_ptr<const kube::Schema> stored;
   for (const json::Value& version : spec["versions"].array())
-    if (version["storage"].boolean())
-      if (auto read = kube::readSchema(version["schema"]["openAPIV3Schema"])) {
-        stored = std::make_shared<kube::Schema>(*std::move(read));
-        stored->embedded = true;
-      }
+    if (version["storage"].boolean()) stored = schemaOf(version);
   if (!stored) return kinds;
   for (const json::Value& version : spec["versions"].array()) {
     if (!version["served"].boolean() && !version["storage"].boolean()) continue;
-    auto read = kube::readSchema(version["schema"]["openAPIV3Schema"]);
-    if (!read) continue;
-    kinds.push_back(std::make_shared<CustomKind>(crd, version, *std::move(read), stored,
+    auto schema = version["storage"].boolean() ? stored : schemaOf(version);
+    if (!schema) continue;
+    kinds.push_back(std::make_shared<CustomKind>(crd, version, std::move(schema), stored,
                                                  nativeOf(natives, spec, version)));
   }
   return kinds;

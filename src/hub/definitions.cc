@@ -4,6 +4,7 @@
 
 #include "base/format.h"
 #include "hub/definition.h"
+#include "kube/conditions.h"
 
 namespace cadre::hub {
 namespace {
@@ -13,6 +14,13 @@ constexpr std::string_view kDefinitions = "apiextensions.k8s.io/customresourcede
 std::string storageOf(const json::Value& definition) {
   return format("{}/{}", definition["spec"]["group"].string(),
                 definition["spec"]["names"]["plural"].string());
+}
+
+// Whether there is nothing more to say of it: at a start that is so of nearly all.
+bool isSettled(const json::Value& definition) {
+  return !kube::isDeleting(definition) && isEstablished(definition) &&
+         kube::isConditionTrue(definition, "NamesAccepted") &&
+         definition["status"]["acceptedNames"] == definition["spec"]["names"];
 }
 
 }  // namespace
@@ -29,15 +37,18 @@ Definitions::Definitions(Scheduler& scheduler, Objects& objects, Kinds& kinds, R
 void Definitions::told(const Change& change) {
   if (change.resource != kDefinitions) return;
   if (!change.after) {
-    std::string storage = storageOf(change.before->value());
+    json::Value definition = change.before->value();
+    std::string storage = storageOf(definition);
     kinds_.remove(storage);
     watches_.end(storage);
-    // Another one may have waited for its names.
-    for (const auto& [key, state] : objects_.all(kDefinitions))
-      scheduler_.post([this, key = key] { look(key); });
+    Others& others = groups_[definition["spec"]["group"].string()];
+    others.names.erase(change.before->key);
+    others.waiting.erase(change.before->key);
+    for (const kube::ObjectKey& key : others.waiting) scheduler_.post([this, key] { look(key); });
     return;
   }
   json::Value definition = change.after->value();
+  know(change.after->key, definition, definition["status"]);
   std::string storage = storageOf(definition);
   bool served = kinds_.stored(storage) != nullptr;
   if (isEstablished(definition)) {
@@ -51,7 +62,22 @@ void Definitions::told(const Change& change) {
     watches_.end(storage, versions);
   }
   // Not from inside of what tells.
-  scheduler_.post([this, key = change.after->key] { look(key); });
+  if (!isSettled(definition)) scheduler_.post([this, key = change.after->key] { look(key); });
+}
+
+void Definitions::know(const kube::ObjectKey& key, const json::Value& definition,
+                       const json::Value& status) {
+  const json::Value& group = definition["spec"]["group"];
+  Others& others = groups_[group.string()];
+  others.names[key] =
+      json::Object{{"metadata", json::Object{{"name", key.name}}},
+                   {"spec", json::Object{{"group", group}}},
+                   {"status", json::Object{{"acceptedNames", status["acceptedNames"]}}}};
+  if (kube::isConditionTrue(json::Object{{"status", status}}, "NamesAccepted")) {
+    others.waiting.erase(key);
+  } else {
+    others.waiting.insert(key);
+  }
 }
 
 void Definitions::look(const kube::ObjectKey& key) {
@@ -59,11 +85,12 @@ void Definitions::look(const kube::ObjectKey& key) {
   auto definition = registry_.get(*kind, key);
   if (!definition) return;
   std::vector<json::Value> others;
-  for (const auto& [other, state] : objects_.all(kDefinitions))
-    if (other != key) others.push_back(state->value());
+  for (const auto& [other, names] : groups_[(*definition)["spec"]["group"].string()].names)
+    if (other != key) others.push_back(names);
   Time now = scheduler_.clock().now();
   json::Value status = kube::isDeleting(*definition) ? terminatingStatus(*definition, now)
                                                      : acceptedStatus(*definition, others, now);
+  know(key, *definition, status);  // at once: the next one is looked at before this is told
   if (status == (*definition)["status"]) return;
   definition->make("status") = std::move(status);
   auto draft = registry_.update(kind, key, *std::move(definition),

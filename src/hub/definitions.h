@@ -1,5 +1,8 @@
 #pragma once
 
+#include <map>
+#include <set>
+
 #include "hub/custom.h"
 #include "hub/registry.h"
 #include "hub/watches.h"
@@ -19,7 +22,15 @@ class Definitions {
   std::vector<std::string> warnings(const Draft& draft) const;
 
  private:
+  // What there is to know of the others: as little as that, for there may be thousands, and large
+  // ones.
+  struct Others {
+    std::map<kube::ObjectKey, json::Value> names;  // {metadata.name, spec.group, acceptedNames}
+    std::set<kube::ObjectKey> waiting;             // for names that another one has
+  };
+
   void look(const kube::ObjectKey& key);
+  void know(const kube::ObjectKey& key, const json::Value& definition, const json::Value& status);
 
   Scheduler& scheduler_;
   Objects& objects_;
@@ -27,6 +38,7 @@ class Definitions {
   Registry& registry_;
   Watches& watches_;
   const std::vector<const kube::Kind*> natives_;
+  std::map<std::string, Others, std::less<>> groups_;
   std::map<kube::ObjectKey, Pending> again_;  // what could not be written
 };
 

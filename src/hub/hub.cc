@@ -68,7 +68,7 @@ Hub::Hub(Scheduler& scheduler, Random& random, HubOptions options)
       limits_(scheduler, objects_, kinds_, registry_),
       definitions_(scheduler, objects_, kinds_, registry_, watches_, options_.natives) {
   for (KindRef& kind : servedBuiltIns()) kinds_.add(std::move(kind));
-  if (options_.gives_addresses) registry_.giveAddresses();
+  if (options_.has_node) registry_.addresses().beOnLoopback();
 }
 
 Hub::~Hub() = default;

@@ -35,7 +35,7 @@ struct HubOptions {
   Admission::Locate locate = {};
   // Answers GET /backup, to whom RBAC lets; none: there is no such path.
   Function<void(std::shared_ptr<net::ServerRequest>)> backup = {};
-  bool gives_addresses = false;  // to Services: somebody serves them there
+  bool has_node = false;  // which serves Services at their addresses, on the loopback
   // Answers for what runs a pod, by the subresource and the options of the request: log, exec,
   // attach, portforward. None: there is no node.
   Function<void(const Asked& asked, const json::Value& pod, std::shared_ptr<net::ServerRequest>)>

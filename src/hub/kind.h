@@ -50,10 +50,11 @@ class Kind {
   virtual std::optional<std::string> undecodable(const json::Value& object) const = 0;
   virtual void setDefaults(json::Value& object) const = 0;
   // A definition changes, and its objects stay as they were stored; and versions have other fields.
-  // Whether what was stored at that revision may differ from what is shown, what it is by the
-  // version that is stored now, and what of that is shown in this one.
-  virtual bool differs(std::int64_t) const { return false; }
+  // What becomes of it when it is stored now; whether what was stored at that revision may differ
+  // from what is shown, which defaults it has then, and what of it is shown.
   virtual void asStored(json::Value&) const {}
+  virtual bool differs(std::int64_t) const { return false; }
+  virtual void defaultAsStored(json::Value&) const {}
   virtual void asShown(json::Value&) const {}
   // `old`: what it was before, null when it is new. `status`: it is a write to the status.
   virtual std::vector<kube::FieldError> validate(const json::Value& object, const json::Value& old,

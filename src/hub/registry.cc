@@ -154,7 +154,7 @@ Failure fixedUid(const Kind& kind, const json::Value& object) {
 }  // namespace
 
 Registry::Registry(Objects& objects, const Clock& clock, Random& random)
-    : objects_(objects), clock_(clock), random_(random) {}
+    : objects_(objects), clock_(clock), random_(random), addresses_(objects, random) {}
 
 std::optional<json::Value> Registry::get(const Kind& kind, const kube::ObjectKey& key) const {
   State state = objects_.find(kind.storage, key);
@@ -551,8 +551,9 @@ Outcome<Written> Registry::finish(Draft draft) {
   }
   json::Value& object = draft.object;
   const bool creates = !draft.before;
-  if (gives_addresses_ && creates && kind.storage == "services")
-    if (auto failure = giveAddress(kind, object)) return *std::move(failure);
+  if (kind.storage == "services" && draft.writing.subresource.empty())
+    if (auto errors = addresses_.give(object); !errors.empty())
+      return invalid(kind.resource, draft.key.name, errors);
   kind.asStored(object);
   if (!creates) {
     json::Value old = std::move(draft.old);
@@ -569,32 +570,6 @@ Outcome<Written> Registry::finish(Draft draft) {
   if (!draft.writing.dry_run) return put(kind, std::move(object), creates);
   kind.asShown(object);
   return Written{.object = std::move(object), .created = creates};
-}
-
-// One that no other Service has, between those of pods (127.64.0.0/11) and the rest of the
-// loopback.
-std::optional<Failure> Registry::giveAddress(const Kind& services, json::Value& service) {
-  json::Value& spec = service.make("spec");
-  std::string address = spec["clusterIP"].string();
-  if (spec["type"].string() == "ExternalName" || address == "None") return std::nullopt;
-  std::set<std::string> taken;
-  for (const auto& [key, state] : objects_.all(services.storage))
-    taken.insert(state->value()["spec"]["clusterIP"].string());
-  if (!address.empty() && taken.contains(address))
-    return invalid(services.resource, kube::name(service),
-                   {{.path = "spec.clusterIPs",
-                     .fault = kube::Fault::Invalid,
-                     .message = format("Invalid value: [\"{}\"]: failed to allocate IP {}: "
-                                       "provided IP is already allocated",
-                                       address, address)}});
-  while (address.empty() || taken.contains(address))
-    address =
-        format("127.{}.{}.{}", 96 + random_.below(16), random_.below(256), 1 + random_.below(254));
-  spec.make("clusterIP") = address;
-  spec.make("clusterIPs") = json::Array{address};
-  if (spec["ipFamilies"].isNull()) spec.make("ipFamilies") = json::Array{"IPv4"};
-  if (spec["ipFamilyPolicy"].isNull()) spec.make("ipFamilyPolicy") = "SingleStack";
-  return std::nullopt;
 }
 
 Outcome<Written> Registry::put(const Kind& kind, json::Value object, bool created) {

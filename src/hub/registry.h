@@ -8,6 +8,7 @@
 #include "hub/failure.h"
 #include "hub/kind.h"
 #include "hub/objects.h"
+#include "hub/service_addresses.h"
 #include "kube/apply.h"
 
 namespace cadre::hub {
@@ -81,8 +82,7 @@ class Registry {
 
   // What is deleted, or is going to be: with its deletionTimestamp while finalizers hold it.
   Outcome<Written> remove(KindRef kind, const kube::ObjectKey& key, const Deleting& deleting);
-  // From now on a new Service gets an address: somebody serves it there.
-  void giveAddresses() { gives_addresses_ = true; }
+  ServiceAddresses& addresses() { return addresses_; }
   // Gives a pod the node that a Binding names, once.
   Outcome<Written> bind(KindRef pods, const kube::ObjectKey& key, const json::Value& binding,
                         bool dry_run);
@@ -90,7 +90,6 @@ class Registry {
   json::Value scaleOf(const Kind& kind, const json::Value& object) const;
 
  private:
-  std::optional<Failure> giveAddress(const Kind& services, json::Value& service);
   Outcome<Written> put(const Kind& kind, json::Value object, bool created);
   std::optional<Failure> checkNamespace(const Kind& kind, const kube::ObjectKey& key) const;
   std::optional<Failure> checkFields(const Kind& kind, json::Value& object, Draft& draft,
@@ -109,7 +108,7 @@ class Registry {
   Objects& objects_;
   const Clock& clock_;
   Random& random_;
-  bool gives_addresses_ = false;
+  ServiceAddresses addresses_;
 };
 
 }  // namespace cadre::hub

@@ -56,7 +56,7 @@ json::Value table(json::Value metadata, json::Value columns, json::Array rows) {
 json::Value valueOf(const Kind& kind, const Stored& state) {
   json::Value object = state.value();
   if (kind.differs(state.revision)) {
-    kind.asStored(object);
+    kind.defaultAsStored(object);
     kind.asShown(object);
   }
   object.make("apiVersion") = kind.resource.apiVersion();
