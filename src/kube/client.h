@@ -154,6 +154,11 @@ class Client {
   Pending request(std::string method, std::string target, std::string body,
                   std::string content_type, Done done, std::string accept = "application/json");
 
+  // An answer that is no object and may never end, as a log that is followed: piece by piece as it
+  // comes. Shares its connections with watches.
+  Pending stream(std::string target, Function<void(std::string_view)> data,
+                 Function<void(Result<>)> end);
+
   // To a Service, which the API server passes everything on to: a way in from outside of the
   // cluster. Its answers come as they are. Must not outlive the client.
   std::unique_ptr<net::HttpClient> toService(const ObjectKey& service, int port);
