@@ -17,6 +17,11 @@ int fail(const Surroundings& surroundings, const std::string& text) {
   return 1;
 }
 
+int failWith(const Surroundings& surroundings, const Error& error) {
+  fail(surroundings, error.text());
+  return error.reason == "NotFound" || error.code == Code::DeadlineExceeded ? 1 : 2;
+}
+
 int run(std::vector<std::string> arguments, const Surroundings& surroundings) {
   if (!arguments.empty() && arguments[0] == "--version") arguments[0] = "version";
   CLI::App app("Cadre: a control plane for agents, on any Kubernetes cluster", "cadre");
@@ -25,6 +30,10 @@ int run(std::vector<std::string> arguments, const Surroundings& surroundings) {
   int exit_code = 0;
   addVersion(app, surroundings, exit_code);
   addGet(app, surroundings, exit_code);
+  addApply(app, surroundings, exit_code);
+  addDelete(app, surroundings, exit_code);
+  addWait(app, surroundings, exit_code);
+  addEvents(app, surroundings, exit_code);
   addOperator(app, surroundings, exit_code);
   addHub(app, surroundings, exit_code);
   addShim(app, surroundings, exit_code);
