@@ -34,6 +34,7 @@ int run(std::vector<std::string> arguments, const Surroundings& surroundings) {
   addDelete(app, surroundings, exit_code);
   addWait(app, surroundings, exit_code);
   addEvents(app, surroundings, exit_code);
+  addLogs(app, surroundings, exit_code);
   addOperator(app, surroundings, exit_code);
   addHub(app, surroundings, exit_code);
   addShim(app, surroundings, exit_code);

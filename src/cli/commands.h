@@ -18,6 +18,7 @@ void addApply(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addDelete(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addWait(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addEvents(CLI::App& app, const Surroundings& surroundings, int& exit_code);
+void addLogs(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addHub(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addShim(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addUp(CLI::App& app, const Surroundings& surroundings, int& exit_code);

@@ -458,5 +458,93 @@ eventTime: "2026-01-01T12:00:00.000000Z"
   EXPECT_EQ(cadre({"events", "--for", "deploy"}).code, 2);
 }
 
+// ---- logs
+
+TEST_F(VerbsTest, ShowsLogs) {
+  given(kWebPod);
+  given(R"(
+apiVersion: v1
+kind: Pod
+metadata: {name: other, labels: {app: web}}
+spec: {containers: [{name: main, image: web}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  template: {metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: web}]}}
+)");
+  printed({{"web main", "one\ntwo"}, {"web side", "aside\n"}, {"other main", "three\n"}});
+  struct Case {
+    std::vector<std::string> words;
+    int code;
+    std::string out, err;
+  };
+  for (const Case& c : std::vector<Case>{
+           {{"web"}, 0, "one\ntwo", "pod/web: container main of main, side; choose with -c\n"},
+           {{"pod/web", "-c", "side"}, 0, "aside\n", ""},
+           {{"-l", "app=web"}, 0, "[other] three\n[web] one\n[web] two\n", ""},
+           {{"deploy/web"}, 0, "[other] three\n[web] one\n[web] two\n", ""},
+           {{"web", "-c", "none"},
+            2,
+            "",
+            "pod/web has no container none: choose one of main, side with -c"},
+           {{"none"}, 1, "", "pod/none is not there"},
+           {{"-l", "a=b"}, 1, "", "no pods found"},
+           {{"cm/none"}, 1, "", "configmap/none is not there"},
+           {{}, 2, "", "say whose"},
+           {{"web", "-f", "--previous"}, 2, "", "what has ended cannot be followed"}}) {
+    std::vector<std::string> words{"logs"};
+    words.insert(words.end(), c.words.begin(), c.words.end());
+    Outcome ran = cadre(words);
+    SCOPED_TRACE(join(words, " "));
+    EXPECT_EQ(ran.code, c.code) << ran.err;
+    EXPECT_EQ(ran.out, c.out);
+    EXPECT_THAT(ran.err, HasSubstr(c.err));
+  }
+  given(kColors);
+  EXPECT_THAT(cadre({"logs", "cm/colors"}).err, HasSubstr("configmap/colors selects no pods"));
+  printed({{"other main", "asked"}});
+  EXPECT_THAT(cadre({"logs", "web"}).err, HasSubstr("waiting to start; follow it with -f"));
+  EXPECT_EQ(
+      cadre({"logs", "other", "--tail", "3", "--since", "90s", "--timestamps", "--previous"}).code,
+      0);
+  EXPECT_EQ(asked(), "previous=1 tailLines=3 sinceSeconds=90 timestamps=1 follow=0");
+}
+
+TEST_F(VerbsTest, FollowsPodsUntilAllHaveEnded) {
+  auto pod = [](std::string name) {
+    return format(
+        "{{apiVersion: v1, kind: Pod, metadata: {{name: {}, labels: {{app: job}}}}, spec: "
+        "{{containers: [{{name: main, image: x}}]}}}}",
+        name);
+  };
+  auto state = [](std::string phase, std::string container) {
+    return format(
+        R"({{"phase":"{}","containerStatuses":[{{"name":"main","restartCount":0,"ready":false,
+        "image":"x","imageID":"","state":{{{}}}}}]}})",
+        phase, container);
+  };
+  printed({{"a main", "first\n"}, {"b main", "second\n"}});
+  given(pod("a"));
+  status("pods/a", state("Pending", R"("waiting":{"reason":"ContainerCreating"})"));
+  std::promise<void> waiting;
+  auto follows = std::async(std::launch::async, [&] {
+    return cadre({"logs", "-l", "app=job", "-f"}, [&] { waiting.set_value(); });
+  });
+  waiting.get_future().wait();
+  given(pod("b"));
+  status("pods/a", state("Running", R"("running":{"startedAt":"2026-01-01T00:00:00Z"})"));
+  status("pods/b", state("Running", R"("running":{"startedAt":"2026-01-01T00:00:00Z"})"));
+  std::string ended = R"("terminated":{"exitCode":0})";
+  status("pods/a", state("Succeeded", ended));
+  status("pods/b", state("Failed", ended));
+  Outcome ran = follows.get();
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_THAT(ran.err, HasSubstr("pod/a waits: ContainerCreating"));
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("[a] first\n"), HasSubstr("[b] second\n")));
+}
+
 }  // namespace
 }  // namespace cadre::cli
