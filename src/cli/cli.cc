@@ -35,6 +35,7 @@ int run(std::vector<std::string> arguments, const Surroundings& surroundings) {
   addWait(app, surroundings, exit_code);
   addEvents(app, surroundings, exit_code);
   addLogs(app, surroundings, exit_code);
+  addDescribe(app, surroundings, exit_code);
   addOperator(app, surroundings, exit_code);
   addHub(app, surroundings, exit_code);
   addShim(app, surroundings, exit_code);

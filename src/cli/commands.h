@@ -19,6 +19,7 @@ void addDelete(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addWait(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addEvents(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addLogs(CLI::App& app, const Surroundings& surroundings, int& exit_code);
+void addDescribe(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addHub(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addShim(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addUp(CLI::App& app, const Surroundings& surroundings, int& exit_code);

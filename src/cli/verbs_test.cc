@@ -546,5 +546,81 @@ TEST_F(VerbsTest, FollowsPodsUntilAllHaveEnded) {
   EXPECT_THAT(ran.out, AllOf(HasSubstr("[a] first\n"), HasSubstr("[b] second\n")));
 }
 
+// ---- describe
+
+TEST_F(VerbsTest, DescribesAnyKind) {
+  given(kWebPod);
+  std::string yaml = cadre({"get", "pod", "web", "-o", "yaml"}).out;
+  std::string uid = yaml.substr(yaml.find("uid: ") + 5, 36);
+  given(format(R"(
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: child
+  ownerReferences: [{{apiVersion: v1, kind: Pod, name: web, uid: {}, controller: true}}]
+data:
+  text: |
+    two
+    lines
+---
+apiVersion: v1
+kind: Event
+metadata: {{name: a}}
+involvedObject: {{kind: Pod, name: web, uid: {}}}
+type: Warning
+reason: BackOff
+message: it ended
+lastTimestamp: "2026-01-02T00:00:00Z"
+)",
+               uid, uid));
+  status("pods/web", R"({"phase":"Pending","conditions":[{"type":"Ready","status":"False",
+      "reason":"ContainersNotReady","message":"main is not ready","lastTransitionTime":"2026-01-01T00:00:00Z"}]})");
+  Outcome pod = cadre({"describe", "pod", "web"});
+  EXPECT_EQ(pod.code, 0) << pod.err;
+  EXPECT_THAT(pod.out, testing::StartsWith("Name:         web\n"
+                                           "Namespace:    default\n"
+                                           "Kind:         Pod (v1)\n"
+                                           "Created:      "));
+  EXPECT_THAT(pod.out,
+              AllOf(HasSubstr("Labels:       app=web\n"), HasSubstr("State:        not ready: "),
+                    HasSubstr("\nSpec:\n  containers:\n    - image:                    web\n"),
+                    HasSubstr("\nConditions:\n  TYPE    STATUS   SINCE"),
+                    HasSubstr("ContainersNotReady   main is not ready\n"),
+                    HasSubstr("\nChildren:\n  OBJECT            AGE"),
+                    HasSubstr("  configmap/child   "), HasSubstr("\nEvents:\n  LAST SEEN"),
+                    HasSubstr("Warning   BackOff   it ended\n"), Not(HasSubstr("managedFields"))));
+  Outcome map = cadre({"describe", "cm/child"});
+  EXPECT_THAT(map.out, AllOf(HasSubstr("Owner:        Pod/web (controller)\n"),
+                             testing::EndsWith("\nData:\n  text: |\n    two\n    lines\n"),
+                             Not(HasSubstr("Children"))));
+  EXPECT_THAT(cadre({"describe", "cm", "child", "none"}).err,
+              HasSubstr("configmap/none is not there"));
+  EXPECT_EQ(cadre({"describe", "cm", "child", "none"}).code, 1);
+  EXPECT_EQ(cadre({"describe", "services"}).code, 1);
+  EXPECT_EQ(cadre({"describe"}).code, 2);
+}
+
+TEST_F(VerbsTest, DescribeShowsNoSecrets) {
+  given(R"(
+apiVersion: v1
+kind: Secret
+metadata:
+  name: door
+  annotations: {kubectl.kubernetes.io/last-applied-configuration: 'open sesame'}
+stringData: {word: open sesame}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec: {containers: [{name: main, image: web, env: [{name: DOOR_KEY, value: open sesame}, {name: COLOR, value: red}]}]}
+)");
+  Outcome secret = cadre({"describe", "secret", "door"});
+  EXPECT_THAT(secret.out, AllOf(HasSubstr("word: 11 bytes\n"), Not(HasSubstr("sesame")),
+                                Not(HasSubstr(base64Encode("open sesame")))));
+  EXPECT_THAT(
+      cadre({"describe", "pod", "web"}).out,
+      AllOf(HasSubstr("value: (not shown)"), HasSubstr("value: red"), Not(HasSubstr("sesame"))));
+}
+
 }  // namespace
 }  // namespace cadre::cli
