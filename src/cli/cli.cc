@@ -36,6 +36,7 @@ int run(std::vector<std::string> arguments, const Surroundings& surroundings) {
   addEvents(app, surroundings, exit_code);
   addLogs(app, surroundings, exit_code);
   addDescribe(app, surroundings, exit_code);
+  addCompletions(app, surroundings, exit_code);
   addOperator(app, surroundings, exit_code);
   addHub(app, surroundings, exit_code);
   addShim(app, surroundings, exit_code);
@@ -46,6 +47,9 @@ int run(std::vector<std::string> arguments, const Surroundings& surroundings) {
   addPlan(app, surroundings, exit_code);
   addWhy(app, surroundings, exit_code);
   addExplain(app, surroundings, exit_code);
+  // Before anything is parsed: the words are those of another command line.
+  if (!arguments.empty() && arguments[0] == "complete")
+    return complete(app, {arguments.begin() + 1, arguments.end()}, surroundings);
   try {
     // CLI11 takes them from the back.
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));

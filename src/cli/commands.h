@@ -20,6 +20,7 @@ void addWait(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addEvents(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addLogs(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addDescribe(CLI::App& app, const Surroundings& surroundings, int& exit_code);
+void addCompletions(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addHub(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addShim(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addUp(CLI::App& app, const Surroundings& surroundings, int& exit_code);
@@ -30,6 +31,11 @@ void addValidate(CLI::App& app, const Surroundings& surroundings, int& exit_code
 void addPlan(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addWhy(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addExplain(CLI::App& app, const Surroundings& surroundings, int& exit_code);
+
+// What a shell may offer after these words, of which the last is being written: one per line, and
+// what it is after a tab. Never fails: what cannot be found out is left out.
+int complete(const CLI::App& app, const std::vector<std::string>& words,
+             const Surroundings& surroundings);
 
 // For a terminal: nothing that a server said may move the cursor or colour what follows.
 std::string withoutControls(std::string text);

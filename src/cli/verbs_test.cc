@@ -622,5 +622,53 @@ spec: {containers: [{name: main, image: web, env: [{name: DOOR_KEY, value: open 
       AllOf(HasSubstr("value: (not shown)"), HasSubstr("value: red"), Not(HasSubstr("sesame"))));
 }
 
+// ---- completions
+
+TEST_F(VerbsTest, CompletesCommandsFlagsKindsAndNames) {
+  given(kColors);
+  struct Case {
+    std::vector<std::string> words;
+    std::string has, has_not = "nothing at all";
+  };
+  std::string config = "--kubeconfig=" + kubeconfig();
+  for (const Case& c :
+       std::vector<Case>{{{}, "describe\t"},
+                         {{"des"}, "describe\tTell all about objects", "get\t"},
+                         {{""}, "get\t", "shim\t"},
+                         {{"manifests", ""}, "crds\tCustomResourceDefinitions\n"},
+                         {{"get", "--sel"}, "--selector\tOnly those with these labels"},
+                         {{"get", "-"}, "-n\t"},
+                         {{"get", "pods", "-o", "y"}, "yaml\t", "json"},
+                         {{"completions", ""}, "zsh\t"},
+                         {{"apply", "-f", ""}, ":files\t"},
+                         {{"get", config, "config"}, "configmaps\tConfigMap\n", "pods"},
+                         {{"get", config, "cm", "col"}, "colors\tConfigMap\n"},
+                         {{"get", config, "cm/"}, "cm/colors\tConfigMap\n"},
+                         {{"delete", "--kubeconfig", kubeconfig(), "cm", ""}, "colors\t"},
+                         {{"get", config, "pods", "-n", "kube-s"}, "kube-system\tNamespace\n"},
+                         {{"logs", config, "dep"}, "deployments\tDeployment\n"}}) {
+    SCOPED_TRACE(join(c.words, " "));
+    std::vector<std::string> words{"complete"};
+    words.insert(words.end(), c.words.begin(), c.words.end());
+    Outcome ran = plain(words);
+    EXPECT_EQ(ran.code, 0);
+    EXPECT_THAT(ran.out, AllOf(HasSubstr(c.has), Not(HasSubstr(c.has_not))));
+    EXPECT_EQ(ran.err, "");
+  }
+  EXPECT_EQ(plain({"complete", "get", "po"}).out, "") << "no cluster, nothing to offer";
+  for (std::string shell : {"bash", "zsh", "fish"})
+    EXPECT_THAT(plain({"completions", shell}).out, HasSubstr("cadre complete "));
+}
+
+TEST_F(VerbsTest, TheReadmeNamesEveryCommand) {
+  std::ifstream file(CADRE_ROOT "/README.md");
+  std::string readme(std::istreambuf_iterator<char>(file), {});
+  std::string commands = plain({"complete", ""}).out;
+  for (std::string_view line : split(trim(commands), '\n')) {
+    std::string name(cut(line, "\t").first);
+    EXPECT_THAT(readme, testing::AnyOf(HasSubstr("cadre " + name), HasSubstr("\\|" + name)));
+  }
+}
+
 }  // namespace
 }  // namespace cadre::cli
