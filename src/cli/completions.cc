@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/format.h"
 #include "base/strings.h"
@@ -167,12 +168,14 @@ class Asking {
 
   Offers kinds() const {
     Offers offers;
+    std::set<std::string> seen;
     for (const kube::ServedResource& served : discovery_.resources()) {
       if (std::ranges::find(served.verbs, "list") == served.verbs.end()) continue;
-      std::string name = served.resource.plural;
-      // Of two that are called the same, the second needs its group.
-      if (discovery_.named(name) != &served) name += "." + served.resource.group;
-      offers.emplace_back(name, served.resource.kind);
+      const kube::Resource& resource = served.resource;
+      std::string name = resource.plural;
+      // Of two groups that have the same name, the second needs to be told.
+      if (discovery_.named(name)->resource.group != resource.group) name += "." + resource.group;
+      if (seen.insert(name).second) offers.emplace_back(name, resource.kind);
     }
     return offers;
   }
@@ -250,7 +253,8 @@ int complete(const CLI::App& app, const std::vector<std::string>& words,
   Line line = Line::read(app, before);
   for (const auto& [offer, what] : offersFor(line, last, surroundings))
     if (offer.starts_with(last) || offer == kFiles)
-      surroundings.out(withoutControls(offer) + "\t" + withoutControls(what) + "\n");
+      surroundings.out(withoutControls(offer) + (what.empty() ? "" : "\t" + withoutControls(what)) +
+                       "\n");
   return 0;
 }
 

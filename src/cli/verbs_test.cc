@@ -41,7 +41,7 @@ class VerbsTest : public testing::Test {
     thread_ = std::thread([this] { loop_.run(); });
   }
   ~VerbsTest() override {
-    loop_.stop();
+    loop_.post([this] { loop_.stop(); });  // not before it runs
     thread_.join();
     host_.reset();
     std::filesystem::remove_all(folder_);
@@ -638,9 +638,9 @@ TEST_F(VerbsTest, CompletesCommandsFlagsKindsAndNames) {
                          {{"manifests", ""}, "crds\tCustomResourceDefinitions\n"},
                          {{"get", "--sel"}, "--selector\tOnly those with these labels"},
                          {{"get", "-"}, "-n\t"},
-                         {{"get", "pods", "-o", "y"}, "yaml\t", "json"},
-                         {{"completions", ""}, "zsh\t"},
-                         {{"apply", "-f", ""}, ":files\t"},
+                         {{"get", "pods", "-o", "y"}, "yaml\n", "json"},
+                         {{"completions", ""}, "zsh\n"},
+                         {{"apply", "-f", ""}, ":files\n"},
                          {{"get", config, "config"}, "configmaps\tConfigMap\n", "pods"},
                          {{"get", config, "cm", "col"}, "colors\tConfigMap\n"},
                          {{"get", config, "cm/"}, "cm/colors\tConfigMap\n"},

@@ -131,6 +131,19 @@ class VerbsTest(UpCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("no cluster is configured", done.stderr)
 
+    def test_bash_completes(self):
+        self.up()
+        script = """
+          PATH=$(dirname "$1"):$PATH
+          source <(cadre completions bash)
+          compopt() { echo "files"; }
+          offer() { COMP_WORDS=(cadre "$@"); COMP_CWORD=$#; _cadre; echo "${COMPREPLY[*]}"; }
+          offer descr; offer get deployments.; offer get namesp; offer get namespaces def; offer apply -f ""
+        """
+        done = subprocess.run(["bash", "-c", script, "bash", CADRE], text=True, capture_output=True, timeout=PATIENCE,
+                              env={**os.environ, "KUBECONFIG": str(self.kubeconfig)})
+        self.assertEqual(done.stdout.splitlines(), ["describe", "", "namespaces", "default", "files", ""], done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()
