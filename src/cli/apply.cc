@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "base/format.h"
@@ -217,9 +218,13 @@ Result<int> runApply(const ApplyFlags& flags, const Surroundings& surroundings) 
 }  // namespace
 
 void sortForApply(std::vector<FromFile>& objects) {
-  std::stable_sort(objects.begin(), objects.end(), [](const FromFile& a, const FromFile& b) {
-    return rank(a.document.value) < rank(b.document.value);
-  });
+  std::multimap<int, FromFile> by_rank;  // of one rank in the order of the files
+  for (FromFile& one : objects) {
+    int order = rank(one.document.value);
+    by_rank.emplace(order, std::move(one));
+  }
+  objects.clear();
+  for (auto& [order, one] : by_rank) objects.push_back(std::move(one));
 }
 
 Result<> applyObjects(Cluster& cluster, std::vector<FromFile> objects, const Applying& applying) {

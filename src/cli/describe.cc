@@ -218,6 +218,7 @@ class Children {
     std::vector<Found> children;
     std::set<std::string> seen;  // some are served in two groups
     std::vector<Pending> pending;
+    pending.reserve(kinds.size());
     std::size_t answered = 0;
     for (const kube::Resource& kind : kinds)
       pending.push_back(cluster_.client->request(
@@ -244,6 +245,7 @@ class Children {
   // Fills in what they are now; what has gone meanwhile is left out.
   void look(std::vector<Found>& children) {
     std::vector<Pending> pending;
+    pending.reserve(children.size());
     std::size_t answered = 0;
     for (Found& child : children)
       pending.push_back(

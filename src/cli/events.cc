@@ -34,8 +34,6 @@ std::int64_t firstCount(std::initializer_list<const json::Value*> told) {
   return 1;
 }
 
-bool isEarlier(const Happened& a, const Happened& b) { return a.last < b.last; }
-
 }  // namespace
 
 Happened Happened::of(const json::Value& event) {
@@ -82,8 +80,9 @@ Result<std::vector<Happened>> eventsOf(Cluster& cluster, const kube::Discovery& 
         by_uid.emplace(kube::uid(item), std::move(event));
   }
   std::vector<Happened> events;
+  events.reserve(by_uid.size());
   for (auto& [uid, event] : by_uid) events.push_back(std::move(event));
-  std::stable_sort(events.begin(), events.end(), isEarlier);
+  std::ranges::sort(events, {}, &Happened::last);
   return events;
 }
 
@@ -167,7 +166,7 @@ class Follower {
   }
 
   void sayFirst() {
-    std::stable_sort(first_.begin(), first_.end(), isEarlier);
+    std::ranges::sort(first_, {}, &Happened::last);
     for (const Happened& event : first_) say(event);
     first_.clear();
   }

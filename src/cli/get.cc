@@ -130,6 +130,7 @@ Result<std::string> get(const GetFlags& flags, const Surroundings& surroundings)
   words.insert(words.end(), flags.names.begin(), flags.names.end());
   CADRE_LET(auto named, namedBy(words, discovery));
   std::vector<Part> parts;
+  parts.reserve(named.size());
   for (const Named& one : named) parts.push_back({one});
   bool table = flags.output.empty() || flags.output == "wide";
   for (Part& part : parts) {
