@@ -17,6 +17,11 @@ int fail(const Surroundings& surroundings, const std::string& text) {
   return 1;
 }
 
+int failWith(const Surroundings& surroundings, const Error& error) {
+  fail(surroundings, error.text());
+  return error.reason == "NotFound" || error.code == Code::DeadlineExceeded ? 1 : 2;
+}
+
 int run(std::vector<std::string> arguments, const Surroundings& surroundings) {
   if (!arguments.empty() && arguments[0] == "--version") arguments[0] = "version";
   CLI::App app("Cadre: a control plane for agents, on any Kubernetes cluster", "cadre");
@@ -25,6 +30,13 @@ int run(std::vector<std::string> arguments, const Surroundings& surroundings) {
   int exit_code = 0;
   addVersion(app, surroundings, exit_code);
   addGet(app, surroundings, exit_code);
+  addApply(app, surroundings, exit_code);
+  addDelete(app, surroundings, exit_code);
+  addWait(app, surroundings, exit_code);
+  addEvents(app, surroundings, exit_code);
+  addLogs(app, surroundings, exit_code);
+  addDescribe(app, surroundings, exit_code);
+  addCompletions(app, surroundings, exit_code);
   addOperator(app, surroundings, exit_code);
   addHub(app, surroundings, exit_code);
   addEnter(app, surroundings, exit_code);
@@ -38,6 +50,9 @@ int run(std::vector<std::string> arguments, const Surroundings& surroundings) {
   addPlan(app, surroundings, exit_code);
   addWhy(app, surroundings, exit_code);
   addExplain(app, surroundings, exit_code);
+  // Before anything is parsed: the words are those of another command line.
+  if (!arguments.empty() && arguments[0] == "complete")
+    return complete(app, {arguments.begin() + 1, arguments.end()}, surroundings);
   try {
     // CLI11 takes them from the back.
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));

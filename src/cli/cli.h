@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/function.h"
+#include "base/time.h"
 
 namespace cadre::cli {
 
@@ -14,6 +15,8 @@ struct Surroundings {
   std::map<std::string, std::string> env;
   Function<void(std::string_view)> out;
   Function<void(std::string_view)> err;
+  // How long something may take before it is told what it waits for.
+  Duration patience = 2s;
 };
 
 // Runs one command line (without the program's name) and returns its exit code: 0 done, 1 it

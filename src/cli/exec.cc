@@ -114,7 +114,7 @@ void addExec(CLI::App& app, const Surroundings& surroundings, int& exit_code) {
   command->add_option("-c,--container", flags->container, "Which one of the pod");
   command->add_flag("-i,--stdin", flags->input, "It gets what is typed here");
   command->add_flag("-t,--tty", flags->terminal, "It gets a terminal");
-  flags->cluster.addTo(*command, true);
+  flags->cluster.addTo(*command, Namespaces::One);
   command->callback([flags, &surroundings, &exit_code] {
     auto ran = runExec(*flags, surroundings);
     exit_code = ran ? *ran : fail(surroundings, ran.error().text());

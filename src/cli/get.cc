@@ -1,13 +1,13 @@
 #include <CLI/CLI.hpp>
-#include <algorithm>
 
 #include "base/format.h"
 #include "base/strings.h"
 #include "cli/cluster.h"
 #include "cli/commands.h"
+#include "cli/objects.h"
+#include "cli/table.h"
 #include "json/write.h"
 #include "json/yaml.h"
-#include "kube/discovery.h"
 
 namespace cadre::cli {
 
@@ -36,7 +36,7 @@ struct TableStyle {
 };
 
 std::string printTable(const json::Value& table, const TableStyle& style) {
-  std::vector<std::vector<std::string>> rows(1);
+  Rows rows(1);
   if (style.with_namespace) rows[0].push_back("NAMESPACE");
   std::vector<std::size_t> shown;
   const json::Array& columns = table["columnDefinitions"].array();
@@ -56,19 +56,7 @@ std::string printTable(const json::Value& table, const TableStyle& style) {
       rows.back().push_back((name ? style.name_prefix : "") + cell(row["cells"].at(i)));
     }
   }
-  std::vector<std::size_t> widths;
-  for (const auto& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      if (widths.size() <= i) widths.push_back(0);
-      widths[i] = std::max(widths[i], row[i].size());
-    }
-  std::string out;
-  for (const auto& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i)
-      out += i + 1 < row.size() ? row[i] + std::string(widths[i] - row[i].size() + 3, ' ') : row[i];
-    out += '\n';
-  }
-  return out;
+  return tableOf(rows);
 }
 
 Error wrong(std::string message) {
@@ -76,9 +64,7 @@ Error wrong(std::string message) {
 }
 
 // One kind that is asked for, and what came.
-struct Part {
-  kube::Resource resource;
-  std::vector<std::string> names = {};  // empty: all of them
+struct Part : Named {
   std::vector<json::Value> answers = {};
 
   // "pods/", "deployments.apps/"
@@ -86,45 +72,6 @@ struct Part {
     return resource.plural + (resource.group.empty() ? "" : "." + resource.group) + "/";
   }
 };
-
-// As kubectl takes them: "pods", "pods web", "pods,services" or "pods/web services/db".
-Result<std::vector<Part>> partsOf(const GetFlags& flags, const kube::Discovery& discovery) {
-  std::vector<Part> parts;
-  auto add = [&](std::string_view kind, std::vector<std::string> names) -> Result<> {
-    if (kind.empty()) return wrong("a kind is empty");
-    for (const std::string& name : names)
-      if (name.empty()) return wrong("a name is empty");
-    const kube::ServedResource* served = discovery.named(kind);
-    if (!served)
-      return Error{.code = Code::NotFound,
-                   .message = format(
-                       "the cluster serves no \"{}\"; check the spelling, or install the CRD first",
-                       shorten(kind, 100))};
-    for (Part& part : parts)
-      if (part.resource.gvk() == served->resource.gvk()) {
-        part.names.insert(part.names.end(), names.begin(), names.end());
-        return {};
-      }
-    parts.push_back({.resource = served->resource, .names = std::move(names)});
-    return {};
-  };
-  std::vector<std::string> words{flags.kind};
-  words.insert(words.end(), flags.names.begin(), flags.names.end());
-  auto slashes = std::count_if(words.begin(), words.end(), [](const std::string& word) {
-    return word.find('/') != std::string::npos;
-  });
-  if (slashes == 0) {
-    for (std::string_view kind : split(flags.kind, ',')) CADRE_TRY(add(kind, flags.names));
-    return parts;
-  }
-  if (static_cast<std::size_t>(slashes) != words.size())
-    return wrong("kind/name stands alone or beside others like it, as in pods/web services/db");
-  for (const std::string& word : words) {
-    auto [kind, name] = cut(word, "/");
-    CADRE_TRY(add(kind, {std::string(name)}));
-  }
-  return parts;
-}
 
 // Everything that came as one object, or as one list, whose items then say what they are.
 json::Value asOne(std::vector<Part>& parts) {
@@ -175,24 +122,16 @@ std::string asTables(const std::vector<Part>& parts, bool wide, bool all_namespa
   return out;
 }
 
-std::string nothingFound(const std::vector<Part>& parts, const std::string& ns) {
-  std::vector<std::string> kinds;
-  bool namespaced = false;
-  for (const Part& part : parts) {
-    kinds.push_back(part.resource.plural);
-    namespaced = namespaced || part.resource.namespaced;
-  }
-  return format("no {} found{}\n", join(kinds, ", "),
-                namespaced && !ns.empty() ? " in namespace " + ns : "");
-}
-
 Result<std::string> get(const GetFlags& flags, const Surroundings& surroundings) {
   CADRE_LET(auto cluster, Cluster::connect(flags.cluster, surroundings));
   kube::Client& client = *cluster->client;
-  CADRE_LET(auto discovery, cluster->await<kube::Discovery>([&](auto done) {
-    return kube::Discovery::load(client, std::move(done));
-  }));
-  CADRE_LET(std::vector<Part> parts, partsOf(flags, discovery));
+  CADRE_LET(auto discovery, cluster->discover());
+  std::vector<std::string> words{flags.kind};
+  words.insert(words.end(), flags.names.begin(), flags.names.end());
+  CADRE_LET(auto named, namedBy(words, discovery));
+  std::vector<Part> parts;
+  parts.reserve(named.size());
+  for (const Named& one : named) parts.push_back({one});
   bool table = flags.output.empty() || flags.output == "wide";
   for (Part& part : parts) {
     if (flags.cluster.all_namespaces && !part.names.empty())
@@ -213,7 +152,7 @@ Result<std::string> get(const GetFlags& flags, const Surroundings& surroundings)
   if (flags.output == "yaml") return json::writeYaml(asOne(parts));
   if (flags.output == "name") return asNames(parts);
   std::string tables = asTables(parts, flags.output == "wide", flags.cluster.all_namespaces);
-  if (tables.empty()) surroundings.err(nothingFound(parts, cluster->ns));
+  if (tables.empty()) surroundings.err(nothingFound(named, cluster->ns));
   return tables;
 }
 
@@ -222,7 +161,7 @@ Result<std::string> get(const GetFlags& flags, const Surroundings& surroundings)
 void addGet(CLI::App& app, const Surroundings& surroundings, int& exit_code) {
   auto flags = std::make_shared<GetFlags>();
   CLI::App* command = app.add_subcommand("get", "Show objects of a kind");
-  flags->cluster.addTo(*command, /*with_namespaces=*/true);
+  flags->cluster.addTo(*command, Namespaces::Any);
   command
       ->add_option("kind", flags->kind,
                    "What to show: pods, po, deployments.apps, pods,services, pods/web, ...")

@@ -46,7 +46,7 @@ void OperatorFlags::addTo(CLI::App& command) {
   command.add_option("--config", config,
                      "File with settings by the names of these flags, in YAML; a change starts the "
                      "program anew. Flags and environment variables come first");
-  cluster.addTo(command, /*with_namespaces=*/false);
+  cluster.addTo(command, Namespaces::None);
   systems.addTo(command);
   // Empty is refused: a variable that nobody has set must not widen it to all of them.
   command.add_option("--watch-namespaces", namespaces, "Only these; all when not given")

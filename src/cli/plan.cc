@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/hash_key.h"
+#include "cli/secrets.h"
 #include "cli/systems.h"
 #include "engine/draft.h"
 #include "engine/engine.h"
@@ -73,34 +74,6 @@ std::string indented(const std::string& text, std::string_view by) {
   for (std::string_view line : split(text, '\n'))
     if (!line.empty()) out += format("{}{}\n", by, line);
   return out;
-}
-
-// Whether a variable of this name is likely to hold what is nobody's business.
-bool looksSecret(std::string_view variable) {
-  std::string name = lower(variable);
-  for (std::string_view word : {"key", "token", "secret", "password", "passwd", "credential"})
-    if (name.find(word) != std::string::npos) return true;
-  return false;
-}
-
-// Without the values of such variables. `path`: where it stands, below lists that are byName().
-json::Value withoutSecrets(const json::Value& value, std::string_view path = {}) {
-  if (value.isString()) {
-    std::size_t env = path.rfind(".env.");
-    bool hidden = env != path.npos && path.ends_with(".value") && looksSecret(path.substr(env));
-    return hidden ? "(not shown)" : value;
-  }
-  if (value.isArray()) {
-    json::Array list;
-    for (const json::Value& element : value.array()) list.push_back(withoutSecrets(element));
-    return list;
-  }
-  if (!value.isObject()) return value;
-  json::Object object;
-  bool secret = looksSecret(value["name"].string());
-  for (const auto& [name, member] : value.object())
-    object.set(name, secret && name == "value" ? "(not shown)" : withoutSecrets(member));
-  return object;
 }
 
 // Lists whose elements have names as objects: what has moved has not changed.
@@ -443,7 +416,7 @@ void addPlan(CLI::App& app, const Surroundings& surroundings, int& exit_code) {
   auto flags = std::make_shared<Flags>();
   auto* command = app.add_subcommand(
       "plan", "Show what the operator would make of manifests; exit 0 nothing, 1 something");
-  flags->cluster.addTo(*command, /*with_namespaces=*/true);
+  flags->cluster.addTo(*command, Namespaces::Any);
   flags->systems.addTo(*command);
   command->add_option("-f,--filename", flags->paths, "File, folder, or - for the standard input")
       ->required();
@@ -471,7 +444,7 @@ void addWhy(CLI::App& app, const Surroundings& surroundings, int& exit_code) {
   auto flags = std::make_shared<Flags>();
   auto* command = app.add_subcommand(
       "why", "Tell why an object is not ready, and what to do; exit 0 when it is");
-  flags->cluster.addTo(*command, /*with_namespaces=*/true);
+  flags->cluster.addTo(*command, Namespaces::Any);
   flags->systems.addTo(*command);
   command->add_option("KIND/NAME", flags->what, "As agent/helper")->required();
   command->callback([flags, &surroundings, &exit_code] {

@@ -185,7 +185,7 @@ void addPortForward(CLI::App& app, const Surroundings& surroundings, int& exit_c
       ->required();
   command->add_option("ports", flags->ports, "LOCAL:REMOTE, one for both, or :REMOTE")->required();
   command->add_option("--address", flags->address, "Where to listen")->capture_default_str();
-  flags->cluster.addTo(*command, true);
+  flags->cluster.addTo(*command, Namespaces::One);
   command->callback([flags, &surroundings, &exit_code] {
     auto ran = runForward(*flags, surroundings);
     exit_code = ran ? *ran : fail(surroundings, ran.error().text());

@@ -2,7 +2,6 @@
 
 #include "base/format.h"
 #include "base/strings.h"
-#include "kube/discovery.h"
 #include "kube/selector.h"
 
 namespace cadre::cli {
@@ -10,39 +9,33 @@ namespace {
 
 const kube::Resource kPods{.version = "v1", .plural = "pods", .kind = "Pod"};
 
-// As text, of a kind that has one: labels alone in a Service, an object elsewhere.
-Result<std::string> selectorOf(const json::Value& object) {
-  json::Value selector = object["spec"]["selector"];
-  if (selector["matchLabels"].isNull() && selector["matchExpressions"].isNull())
-    selector = json::Object{{"matchLabels", selector}};
-  auto parsed = kube::LabelSelector::fromObject(selector);
-  if (!parsed || parsed->matchesEverything())
-    return Error{.code = Code::InvalidArgument,
-                 .message = format("{} {} selects no pods: name a pod", object["kind"].string(),
-                                   kube::name(object))};
-  return parsed->text();
-}
-
 }  // namespace
 
+Result<std::string> podSelector(const Found& owner) {
+  const json::Value& selector = owner.object["spec"]["selector"];
+  if (!selector["matchLabels"].isNull() || !selector["matchExpressions"].isNull()) {
+    CADRE_LET(auto parsed, kube::LabelSelector::fromObject(selector));
+    return parsed.text();
+  }
+  std::vector<std::string> labels;
+  for (const auto& [key, value] : selector.object())
+    labels.push_back(format("{}={}", key, value.string()));
+  if (labels.empty())
+    return Error{.code = Code::InvalidArgument,
+                 .message = format("{} selects no pods: name a pod, or give their labels with -l",
+                                   owner.title())};
+  return join(labels, ",");
+}
+
 Result<json::Value> findPod(Cluster& cluster, const std::string& target) {
-  auto [kind, name] = cut(target, "/");
-  if (name.empty()) std::swap(kind, name);
-  auto get = [&](const kube::Resource& resource) {
-    return cluster.await<json::Value>([&](auto done) {
-      return cluster.client->get(resource, {cluster.ns, std::string(name)}, std::move(done));
-    });
-  };
-  if (kind.empty() || kind == "pod" || kind == "pods" || kind == "po") return get(kPods);
-  CADRE_LET(auto discovery, cluster.await<kube::Discovery>([&](auto done) {
-    return kube::Discovery::load(*cluster.client, std::move(done));
-  }));
-  const kube::ServedResource* served = discovery.named(kind);
-  if (!served)
-    return Error{.code = Code::NotFound,
-                 .message = format("there is no kind {} here: see `cadre get --help`", kind)};
-  CADRE_LET(json::Value object, get(served->resource));
-  CADRE_LET(std::string selector, selectorOf(object));
+  CADRE_LET(auto discovery, cluster.discover());
+  CADRE_LET(auto named,
+            namedBy({target.find('/') == target.npos ? "pod/" + target : target}, discovery));
+  CADRE_LET(auto found, findObjects(cluster, named, {}));
+  Found& one = found.front();
+  if (one.object.isNull()) return notThere(one);
+  if (one.resource == kPods) return std::move(one.object);
+  CADRE_LET(std::string selector, podSelector(one));
   CADRE_LET(auto pods, cluster.await<std::vector<json::Value>>([&](auto done) {
     return cluster.client->list(kPods, {.select = {.ns = cluster.ns, .labels = selector}},
                                 std::move(done));

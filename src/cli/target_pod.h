@@ -1,12 +1,14 @@
 #pragma once
 
-#include "cli/cluster.h"
-#include "json/value.h"
+#include "cli/objects.h"
 
 namespace cadre::cli {
 
+// Which pods belong to a Deployment, a Service or another kind that selects some, as text.
+Result<std::string> podSelector(const Found& owner);
+
 // A pod that runs, by what a person calls it: "web", "pod/web", or one of those that "deploy/web",
-// "svc/web" and other kinds with a selector have.
+// "svc/web" and the like have.
 Result<json::Value> findPod(Cluster& cluster, const std::string& target);
 
 }  // namespace cadre::cli

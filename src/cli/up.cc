@@ -10,6 +10,7 @@
 
 #include "base/format.h"
 #include "base/strings.h"
+#include "cli/apply.h"
 #include "cli/cluster.h"
 #include "cli/commands.h"
 #include "cli/files.h"
@@ -152,32 +153,16 @@ Result<> furnish(Cluster& cluster, const UpFlags& flags) {
   return apply(cluster, kNodes, node, "status");
 }
 
-// The objects of files, each when its kind is there.
-Result<> applyFiles(Cluster& cluster, const std::vector<std::string>& files) {
+// What is wrong with one of them is told, and keeps nothing else from running.
+Result<> applyAtStart(Cluster& cluster, const std::vector<std::string>& files,
+                      const Surroundings& surroundings) {
   if (files.empty()) return {};
-  CADRE_LET(auto objects, readObjects(files));
-  for (FromFile& one : objects) {
-    json::Value& object = one.document.value;
-    auto gvk = kube::GroupVersionKind::of(object);
-    if (!gvk)
-      return Error{
-          .code = Code::InvalidArgument,
-          .message = format("{}:{}: this is no object of Kubernetes", one.file, one.document.line)};
-    auto discovery = cluster.await<kube::Discovery>(
-        [&](auto done) { return kube::Discovery::load(*cluster.client, std::move(done)); });
-    if (!discovery) return discovery.error();
-    const kube::ServedResource* served = discovery->find(*gvk);
-    if (!served)
-      return Error{
-          .code = Code::NotFound,
-          .message = format("{}:{}: there is no kind {} {} here: apply its definition first",
-                            one.file, one.document.line, object["apiVersion"].string(), gvk->kind)};
-    if (served->resource.namespaced && kube::ns(object).empty())
-      object.make("metadata").make("namespace") = "default";
-    if (auto applied = apply(cluster, served->resource, object); !applied)
-      return applied.error().context(format("{}:{}", one.file, one.document.line));
-  }
-  return {};
+  auto tell = [&](const Error& error) { fail(surroundings, error.text()); };
+  auto objects = readObjects(files);
+  if (!objects) tell(objects.error());
+  if (!objects) return {};
+  return applyObjects(cluster, *std::move(objects),
+                      {.force = true, .applied = [](const auto&, auto) {}, .failed = tell});
 }
 
 // ----
@@ -240,9 +225,7 @@ Result<int> runUp(const UpFlags& flags, const Surroundings& surroundings) {
                               .logger = &logger,
                               .names = [&](std::string_view ns) { return proxy.namesFor(ns); }});
 
-  if (auto applied = applyFiles(cluster, flags.files); !applied) {
-    surroundings.err(format("cadre: {}\n", applied.error().text()));
-  }
+  CADRE_TRY(applyAtStart(cluster, flags.files, surroundings));
   surroundings.out(host->kubeconfig() + "\n");
   surroundings.err(format("cadre: up; try `kubectl --kubeconfig {} get pods -A`; Ctrl-C ends it\n",
                           host->kubeconfig()));

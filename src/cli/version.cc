@@ -48,7 +48,7 @@ void addVersion(CLI::App& app, const Surroundings& surroundings, int& exit_code)
   auto flags = std::make_shared<VersionFlags>();
   CLI::App* command =
       app.add_subcommand("version", "Show the versions of cadre and of the cluster's API server");
-  flags->cluster.addTo(*command, /*with_namespaces=*/false);
+  flags->cluster.addTo(*command, Namespaces::None);
   command->add_flag("--client", flags->client_only, "Only cadre's own, without asking a cluster");
   command->add_option("-o,--output", flags->output, "json")->check(CLI::IsMember({"json"}));
   command->callback(

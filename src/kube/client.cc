@@ -596,6 +596,20 @@ Pending Client::request(std::string method, std::string target, std::string body
   return sendForObject(std::move(request), std::move(done));
 }
 
+Pending Client::stream(std::string target, Function<void(std::string_view)> data,
+                       Function<void(Result<>)> end) {
+  auto call = std::make_shared<Call>();
+  call->watch = true;
+  call->request.target = std::move(target);
+  call->request.headers.add("Accept", "*/*");
+  call->data = [data = std::move(data)](std::string_view piece) -> Result<> {
+    data(piece);
+    return {};
+  };
+  call->end = std::move(end);
+  return send(std::move(call));
+}
+
 Pending Client::get(const Resource& resource, const ObjectKey& key, Done done,
                     std::string_view subresource) {
   return request("GET", resource.path(key.ns, key.name, subresource), "", "", std::move(done));

@@ -160,6 +160,10 @@ class Client {
 
   // Talks with a pod, such as its exec: a subresource that is a WebSocket.
   Pending openWebSocket(std::string target, std::string subprotocol, OpenedSocket done);
+  // An answer that is no object and may never end, as a log that is followed: piece by piece as it
+  // comes. Shares its connections with watches.
+  Pending stream(std::string target, Function<void(std::string_view)> data,
+                 Function<void(Result<>)> end);
 
   // To a Service, which the API server passes everything on to: a way in from outside of the
   // cluster. Its answers come as they are. Must not outlive the client.

@@ -501,6 +501,32 @@ TEST_P(ClientTest, ListsPageByPageAndStartsAgainWhenAPageExpired) {
   EXPECT_EQ(pages, 3);
 }
 
+TEST_P(ClientTest, StreamsWhatIsNoObject) {
+  Reply open;
+  Api api(GetParam(), [&](WireServer::Request request, Reply reply) {
+    if (request.target != "/log") return reply->json(400, status(400, "BadRequest", "not yet"));
+    reply->head(200, {{"Content-Type", "text/plain"}});
+    reply->data("one\n");
+    open = reply;
+  });
+  std::string came;
+  std::optional<Result<>> ended;
+  auto take = [&](std::string_view piece) { came += piece; };
+  auto end = [&](Result<> result) { ended.emplace(std::move(result)); };
+  Pending log = api.client().stream("/log", take, end);
+  ASSERT_TRUE(api.loop.runUntil([&] { return came == "one\n"; }, kSoon));
+  EXPECT_FALSE(ended) << "it is followed";
+  open->data("two\n");
+  open->end();
+  ASSERT_TRUE(api.loop.runUntil([&] { return ended.has_value(); }, kSoon));
+  EXPECT_TRUE(ended->ok());
+  EXPECT_EQ(came, "one\ntwo\n");
+  ended.reset();
+  log = api.client().stream("/other", take, end);
+  ASSERT_TRUE(api.loop.runUntil([&] { return ended.has_value(); }, kSoon));
+  EXPECT_EQ(ended->error().text(), "not yet");
+}
+
 // A list and a watch of ConfigMaps, and a Status, as a server writes them in protobuf.
 constexpr std::string_view kListBytes(
     "k8s\0\n\x13\n\x02v1\x12\x0d"

@@ -112,6 +112,8 @@ void mask(json::Value& value, std::string_view key = {}) {
                                                       "lastTransitionTime",
                                                       "lastUpdateTime",
                                                       "observedGeneration",
+                                                      "clusterIP",
+                                                      "clusterIPs",
                                                       "cadre.dev/applied",
                                                       "cadre.dev/owner-uid",
                                                       "kaos.tools/pod-spec-hash"};
