@@ -1,9 +1,13 @@
 # The tasks of this project; `make` alone lists them. The work is done by the programs in tools/.
-.PHONY: help build test check format generate manifests run deploy undeploy bench sim soak clean
+.PHONY: help demo build test check format generate manifests run deploy undeploy bench sim soak clean
 MAKEFLAGS += --no-print-directory
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+demo:  ## from a fresh machine to a working local system: installs, builds, starts it, shows it answer
+	@tools/install build demo
+	@tools/demo
 
 build:  ## install what is missing and build everything (preset dev)
 	@tools/install build
