@@ -28,6 +28,7 @@ int run(std::vector<std::string> arguments, const Surroundings& surroundings) {
   addOperator(app, surroundings, exit_code);
   addHub(app, surroundings, exit_code);
   addShim(app, surroundings, exit_code);
+  addSandbox(app, surroundings, exit_code);
   addUp(app, surroundings, exit_code);
   addDown(app, surroundings, exit_code);
   addManifests(app, surroundings, exit_code);

@@ -14,6 +14,7 @@ namespace cadre::cli {
 void addVersion(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addGet(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addHub(CLI::App& app, const Surroundings& surroundings, int& exit_code);
+void addSandbox(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addShim(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addUp(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addDown(CLI::App& app, const Surroundings& surroundings, int& exit_code);
