@@ -369,9 +369,12 @@ Result<int> runUp(const UpFlags& flags, const Surroundings& surroundings) {
   engine::Engine systems(*operator_client, random, std::move(options));
   systems.lead(true);
   std::unique_ptr<node::Supervisor> supervisor;
-  node::ServiceProxy proxy(loop, *node_client, random, &logger, [&] {
-    if (supervisor) supervisor->refreshNames();
-  });
+  node::ServiceProxy proxy(
+      loop, *node_client, random, &logger,
+      [&] {
+        if (supervisor) supervisor->refreshNames();
+      },
+      [&](const node::ServiceTable& table) { runtime->serve(table); });
   supervisor = std::make_unique<node::Supervisor>(
       loop, *node_client, random, *runtime,
       node::SupervisorOptions{.node = std::string(kNode),

@@ -13,6 +13,7 @@
 #include "net/http_client.h"
 #include "node/docker_log.h"
 #include "node/own_image.h"
+#include "node/service_table.h"
 #include "wire/docker.h"
 
 namespace cadre::node {
@@ -25,6 +26,7 @@ using wire::Docker;
 constexpr std::string_view kData = "dev.cadre.data", kPod = "dev.cadre.pod";
 constexpr std::string_view kContainer = "dev.cadre.container", kAttempt = "dev.cadre.attempt";
 constexpr std::string_view kLog = "dev.cadre.log";
+constexpr std::string_view kServicesFolder = "/services", kTableFile = "table.json";
 constexpr Duration kAgain = 500ms, kPullTimeout = 5min, kSettle = 15s;
 constexpr int kTries = 5;
 
@@ -214,6 +216,8 @@ class DockerRuntime final : public Runtime {
         net::await<Value>(loop_, [&](auto done) { return docker_.version(std::move(done)); }));
     CADRE_TRY(identify());
     CADRE_LET(own_, describeOwnImage(options_.program));
+    std::error_code ignored;
+    if (!fs::exists(services() / kTableFile, ignored)) CADRE_TRY(writeTable({}));
     CADRE_LET(Value list, net::await<Value>(loop_, [&](auto done) {
                 return docker_.listContainers(mine(), std::move(done));
               }));
@@ -313,6 +317,11 @@ class DockerRuntime final : public Runtime {
     auto row = std::make_shared<Preparing>(*this, pod, hostname, std::move(done));
     row->begin();
     return Pending([row]() mutable { row->drop(); });
+  }
+
+  void serve(const ServiceTable& table) override {
+    if (auto written = writeTable(table); !written && options_.logger)
+      options_.logger->warn("pods do not hear of Services", {{"error", written.error().text()}});
   }
 
   void release(const std::string& pod) override {
@@ -662,6 +671,7 @@ class DockerRuntime final : public Runtime {
   std::string nameOf(const RunName& run) const {
     return format("cadre-{}-{}-{}-{}", identity_, run.pod, run.container, run.attempt);
   }
+  fs::path services() const { return fs::path(options_.folder) / "services"; }
   fs::path runs() const { return fs::path(options_.folder) / "runs"; }
   fs::path recordFile(const RunName& run) const {
     return runs() / run.pod / run.container / format("{:06}", run.attempt);
@@ -677,21 +687,33 @@ class DockerRuntime final : public Runtime {
     return writeJson(path, wanted);
   }
 
+  // Whoever is root in a container need not be the one who owns these.
+  Result<> writeTable(const ServiceTable& table) const {
+    CADRE_TRY(writeJson(services() / kTableFile, table.toJson()));
+    std::error_code ignored;
+    fs::permissions(services(), fs::perms(0755), ignored);
+    fs::permissions(services() / kTableFile, fs::perms(0644), ignored);
+    return {};
+  }
+
   // ---- Sandboxes
 
   Value sandboxConfig(const std::string& pod, const std::string& hostname) const {
     json::Object host{{"NetworkMode", networkName()},
                       {"IpcMode", "shareable"},
                       {"ReadonlyRootfs", true},
+                      {"Mounts", json::Array{bindOf({services(), kServicesFolder.data(), true})}},
                       {"CapDrop", json::Array{"ALL"}},
+                      {"CapAdd", json::Array{"NET_ADMIN"}},
                       {"SecurityOpt", json::Array{"no-new-privileges"}},
                       {"RestartPolicy", json::Object{{"Name", "no"}}},
                       {"LogConfig", logConfig("1m", "1")}};
-    return json::Object{{"Image", own_.reference()},
-                        {"Cmd", json::Array{"sandbox"}},
-                        {"Hostname", hostname},
-                        {"Labels", json::Object{{kData.data(), identity_}, {kPod.data(), pod}}},
-                        {"HostConfig", std::move(host)}};
+    return json::Object{
+        {"Image", own_.reference()},
+        {"Cmd", json::Array{"sandbox", format("{}/{}", kServicesFolder, kTableFile)}},
+        {"Hostname", hostname},
+        {"Labels", json::Object{{kData.data(), identity_}, {kPod.data(), pod}}},
+        {"HostConfig", std::move(host)}};
   }
 
   bool keepSandbox(const std::string& pod, const Value& container) {

@@ -14,6 +14,8 @@
 
 namespace cadre::node {
 
+struct ServiceTable;
+
 struct Mount {
   std::string source, target;
   bool read_only = false;
@@ -77,6 +79,8 @@ class Runtime {
                           Function<void(Result<>)> /*done*/) {
     return {};
   }
+  // Where connections to Services go, for pods that have a network of their own.
+  virtual void serve(const ServiceTable& /*table*/) {}
   // No container of it runs any more, nor will: what they share goes.
   virtual void release(const std::string& /*pod*/) {}
   // The same for all pods but these.

@@ -1,10 +1,13 @@
-"""`cadre up` with pods that are containers, by a Docker of the test's own: its folders, its socket, its networks."""
+"""`cadre up` with pods that are containers, by a Docker of the test's own: with its own folders and socket, in a network
+namespace of its own, where its bridges and its firewall are in nobody's way."""
 
+import ctypes
 import http.client
 import io
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -18,13 +21,27 @@ import urllib.request
 
 from ups import CADRE, PATIENCE, UpCase, wait_until
 
+CLONE_NEWNET = 0x40000000
 DOCKERD = shutil.which("dockerd", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
 BUSYBOX = shutil.which("busybox")
+# What a server says to a request, at HOST PORT.
+ASK = """ask() { bash -c 'exec 3<> /dev/tcp/$0/$1 && printf "GET /text HTTP/1.0\\r\\n\\r\\n" >&3 && timeout 5 cat <&3 | grep hello' $1 $2; }; """
 WEB = "exec httpd -f -vv -p 8080 -h /page"
 
 
+def enter_own_network(test_class):
+    """From now on, until the class is done with."""
+    system = ctypes.CDLL(None, use_errno=True)
+    before = open("/proc/self/ns/net", "rb")
+    test_class.addClassCleanup(before.close)
+    if system.unshare(CLONE_NEWNET) != 0:
+        raise unittest.SkipTest("this system gives nobody a network namespace: " + os.strerror(ctypes.get_errno()))
+    test_class.addClassCleanup(lambda: system.setns(before.fileno(), CLONE_NEWNET))
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+
+
 class Engine:
-    """A Docker Engine for one test class. Touches no rule of the machine's firewall and no other Engine."""
+    """A Docker Engine for one test class, in the network namespace that the test is in."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
@@ -36,7 +53,7 @@ class Engine:
         log = open(self.folder / "dockerd.log", "ab")
         self.process = subprocess.Popen(
             [DOCKERD, "--data-root", self.folder / "data", "--exec-root", self.folder / "exec", "--pidfile", self.folder / "pid",
-             "-H", f"unix://{self.socket}", "--bridge", "none", "--iptables=false", "--ip-forward=false", "--ip-masq=false",
+             "-H", f"unix://{self.socket}", "--bridge", "none",
              "--default-address-pool", "base=10.213.0.0/16,size=24"], stdout=log, stderr=log)
         log.close()
         if not wait_until(lambda: self.process.poll() is not None or self.answers(), PATIENCE) or self.process.poll() is not None:
@@ -71,12 +88,17 @@ class Engine:
         return [n["Name"] for n in json.loads(self.ask("GET", "/networks")[1]) if n["Name"].startswith("cadre")]
 
     def load(self, name):
-        """An image of busybox, from this machine's own."""
+        """An image of busybox, and of a shell that knows names (static programs of glibc do not), from this machine's own."""
+        bash = os.path.realpath(shutil.which("bash"))
+        used = subprocess.run(["ldd", bash], capture_output=True, text=True, check=True).stdout
         tar = io.BytesIO()
         with tarfile.open(fileobj=tar, mode="w") as out:
             out.add(BUSYBOX, "bin/busybox")
+            out.add(bash, "bin/bash")
+            for library in re.findall(r"(/\S+)", used):
+                out.add(os.path.realpath(library), library.removeprefix("/"))
             for applet in subprocess.run([BUSYBOX, "--list"], capture_output=True, text=True, check=True).stdout.split():
-                if applet != "busybox":
+                if applet not in ("busybox", "bash"):
                     link = tarfile.TarInfo(f"bin/{applet}")
                     link.type, link.linkname = tarfile.SYMTYPE, "busybox"
                     out.addfile(link)
@@ -127,6 +149,7 @@ class DockerTest(UpCase):
 
     @classmethod
     def setUpClass(cls):
+        enter_own_network(cls)
         folder = tempfile.TemporaryDirectory(prefix="cadre-docker-")
         cls.addClassCleanup(folder.cleanup)
         cls.engine = Engine(folder.name)
@@ -291,6 +314,47 @@ class DockerTest(UpCase):
         for pod in self.pods():
             log = self.kubectl(self, "logs", pod["metadata"]["name"], "--previous")
             self.assertEqual(log.count("serving as jane"), 1, log)
+
+    def test_services_have_addresses_and_names(self):
+        def service(name, port, **spec):
+            return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+                    "spec": {"selector": {"app": "web"}, "ports": [{"port": port, "targetPort": 8080}], **spec}}
+        self.up()
+        # This one runs before there is anybody to talk to.
+        self.apply(job("early", ASK + "until ask web 8080 2> /dev/null; do sleep 0.2; done"))
+        # At the port of a Service its own pods listen, too, on every address.
+        self.apply(*THINGS, deployment(), service("web", 8080), service("low", 80), service("each", 8080, clusterIP="None"))
+        pods = self.ready(3)
+        address = self.kubectl(self, "get", "svc", "web", "-o", "jsonpath={.spec.clusterIP}")
+        self.assertRegex(address, r"^127\.(9[6-9]|10\d|11[01])\.")
+        self.wait_job("early")
+        self.assertIn("hello", self.kubectl(self, "logs", "job/early"))
+        names = ["web 8080", "web.default 8080", "web.default.svc 8080", "web.default.svc.cluster.local 8080", "low 80", f"{address} 8080", "each 8080"]
+        for number, name in enumerate(names):
+            self.apply(job(f"j{number}", f"{ASK} for i in 1 2 3; do ask {name}; done"))
+        for number in range(len(names)):
+            self.wait_job(f"j{number}")
+            self.assertEqual(self.kubectl(self, "logs", f"job/j{number}"), "hello\nhello\nhello\n", names[number])
+        # Each pod was asked, by the pods themselves, from addresses of their own.
+        own = {p["status"]["podIP"] for p in pods}
+        for pod in pods:
+            asked = re.findall(r"(10\.213\.\d+\.\d+)\]?:\d+: url:/text", self.kubectl(self, "logs", pod["metadata"]["name"]))
+            self.assertTrue(set(asked) - own - {"10.213.0.1"}, asked)
+        # A port that the Service does not have leads nowhere.
+        self.apply(job("none", ASK + "! ask web 8081"))
+        self.wait_job("none")
+        # From the machine itself, too.
+        with urllib.request.urlopen(f"http://{address}:8080/text", timeout=PATIENCE) as answer:
+            self.assertEqual(answer.read(), b"hello")
+        # Who is not ready, or gone, is not asked.
+        self.kubectl(self, "scale", "deploy/web", "--replicas=0")
+        self.wait_for(lambda: self.pods() == [], "they are gone")
+        self.apply(job("gone", ASK + "! ask web 8080"))
+        self.wait_job("gone")
+        self.kubectl(self, "scale", "deploy/web", "--replicas=1")
+        self.ready(1)
+        self.apply(job("again", ASK + "until ask web 8080; do sleep 0.2; done"))
+        self.wait_job("again")
 
     def test_what_pods_share_is_made_again(self):
         self.up()
