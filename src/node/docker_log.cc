@@ -65,13 +65,14 @@ void DockerLog::end() {
 
 Pending DockerLog::read(bool follow, Function<void()> then) {
   there_.clear();
-  std::vector<std::string> lines = readLogTail(path_, kTail);
+  LogTail tail = readLogTail(path_, kTail);
   std::optional<Time> since;
-  for (const std::string& line : lines)
+  for (const std::string& line : tail.lines)
     if (auto time = timeOf(line); time && (!since || *time > *since)) since = time;
   if (since) {
-    since = std::max(*since - kOutOfOrder, timeOf(lines.front()).value_or(*since));
-    for (std::string& line : lines)
+    Time newest = *std::exchange(since, *since - kOutOfOrder);
+    if (!tail.is_all) since = std::max(*since, timeOf(tail.lines.front()).value_or(newest));
+    for (std::string& line : tail.lines)
       if (auto time = timeOf(line); time && *time >= *since) ++there_[std::move(line)];
   }
   return docker_.logs(

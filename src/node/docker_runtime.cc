@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <utility>
 
 #include "base/format.h"
@@ -27,7 +28,7 @@ constexpr std::string_view kData = "dev.cadre.data", kPod = "dev.cadre.pod";
 constexpr std::string_view kContainer = "dev.cadre.container", kAttempt = "dev.cadre.attempt";
 constexpr std::string_view kLog = "dev.cadre.log";
 constexpr std::string_view kServicesFolder = "/services", kTableFile = "table.json";
-constexpr Duration kAgain = 500ms, kPullTimeout = 5min, kSettle = 15s;
+constexpr Duration kAgain = 500ms, kPullTimeout = 5min, kSettle = 15s, kStray = 10s;
 constexpr int kTries = 5;
 
 Result<std::unique_ptr<net::PooledHttpClient>> connectTo(net::Loop& loop,
@@ -360,10 +361,12 @@ class DockerRuntime final : public Runtime {
         : runtime_(runtime),
           docker_(runtime.docker_),
           order_(std::move(order)),
+          name_(runtime.nameOf(order_.name)),
           reference_(order_.image),
           done_(std::move(done)) {}
 
     void begin() {
+      runtime_.busy_.insert(name_);
       if (Value record = readJson(runtime_.recordFile(order_.name)); record.isObject())
         step_ = runtime_.loop_.after(
             0s, [this, run = runOfRecord(order_.name.attempt, record)] { finish(run); });
@@ -372,12 +375,13 @@ class DockerRuntime final : public Runtime {
     }
 
     void drop() {
-      done_ = nullptr;
+      if (std::exchange(done_, nullptr)) runtime_.busy_.erase(name_);
       step_ = {};
     }
 
    private:
     void finish(Result<Run> result) {
+      runtime_.busy_.erase(name_);
       if (auto done = std::exchange(done_, nullptr)) done(std::move(result));
     }
 
@@ -417,14 +421,13 @@ class DockerRuntime final : public Runtime {
         return finish(Error{.code = Code::Unavailable, .message = "the pod has lost its network"});
       sandbox_ = sandbox->second.id;
       step_ = docker_.createContainer(
-          runtime_.nameOf(order_.name),
-          containerConfig(order_, image_, reference_, runtime_.identity_, sandbox_),
+          name_, containerConfig(order_, image_, reference_, runtime_.identity_, sandbox_),
           then(&Starting::created));
     }
 
     void created(const Result<std::string>& id) {
       if (!id && id.error().code == Code::Conflict) {
-        step_ = docker_.inspectContainer(runtime_.nameOf(order_.name), then(&Starting::foundThere));
+        step_ = docker_.inspectContainer(name_, then(&Starting::foundThere));
         return;
       }
       if (!id) return finish(id.error());
@@ -437,9 +440,9 @@ class DockerRuntime final : public Runtime {
     void foundThere(const Result<Value>& container) {
       if (!container && container.error().code != Code::NotFound) return finish(container.error());
       if (++tries_ > kTries)
-        return finish(Error{.code = Code::Conflict,
-                            .message = format("Docker has another container {}: remove it",
-                                              runtime_.nameOf(order_.name))});
+        return finish(
+            Error{.code = Code::Conflict,
+                  .message = format("Docker has another container {}: remove it", name_)});
       if (!container) {  // it is still in the making
         step_ = runtime_.loop_.after(kAgain, [this] { create(); });
         return;
@@ -483,6 +486,7 @@ class DockerRuntime final : public Runtime {
     DockerRuntime& runtime_;
     Docker& docker_;
     const RunOrder order_;
+    const std::string name_;
     std::string reference_, id_, sandbox_;
     Value image_;
     Error why_{.code = Code::Unavailable, .message = "Docker does not start it"};
@@ -499,18 +503,23 @@ class DockerRuntime final : public Runtime {
         : runtime_(runtime),
           docker_(runtime.docker_),
           pod_(std::move(pod)),
+          name_(runtime.sandboxName(pod_)),
           hostname_(std::move(hostname)),
           done_(std::move(done)) {}
 
-    void begin() { runtime_.furnish(then(&Preparing::furnished)); }
+    void begin() {
+      runtime_.busy_.insert(name_);
+      runtime_.furnish(then(&Preparing::furnished));
+    }
 
     void drop() {
-      done_ = nullptr;
+      if (std::exchange(done_, nullptr)) runtime_.busy_.erase(name_);
       step_ = {};
     }
 
    private:
     void finish(const Result<>& result) {
+      runtime_.busy_.erase(name_);
       if (auto done = std::exchange(done_, nullptr)) done(result);
     }
 
@@ -520,14 +529,13 @@ class DockerRuntime final : public Runtime {
     }
 
     void create() {
-      step_ = docker_.createContainer(runtime_.sandboxName(pod_),
-                                      runtime_.sandboxConfig(pod_, hostname_),
+      step_ = docker_.createContainer(name_, runtime_.sandboxConfig(pod_, hostname_),
                                       then(&Preparing::created));
     }
 
     void created(const Result<std::string>& id) {
       if (!id && id.error().code == Code::Conflict) {
-        step_ = docker_.inspectContainer(runtime_.sandboxName(pod_), then(&Preparing::foundThere));
+        step_ = docker_.inspectContainer(name_, then(&Preparing::foundThere));
         return;
       }
       if (!id) return finish(id.error());
@@ -539,9 +547,9 @@ class DockerRuntime final : public Runtime {
       if (container && isRunning(*container)) return seen(container);
       if (!container && container.error().code != Code::NotFound) return finish(container.error());
       if (++tries_ > kTries)
-        return finish(Error{.code = Code::Conflict,
-                            .message = format("Docker has another container {}: remove it",
-                                              runtime_.sandboxName(pod_))});
+        return finish(
+            Error{.code = Code::Conflict,
+                  .message = format("Docker has another container {}: remove it", name_)});
       if (container)
         step_ = docker_.removeContainer((*container)["Id"].string(), Docker::Remove::Always,
                                         then(&Preparing::removed));
@@ -568,7 +576,7 @@ class DockerRuntime final : public Runtime {
 
     DockerRuntime& runtime_;
     Docker& docker_;
-    const std::string pod_, hostname_;
+    const std::string pod_, name_, hostname_;
     std::string id_;
     Function<void(Result<>)> done_;
     int tries_ = 0;
@@ -856,12 +864,26 @@ class DockerRuntime final : public Runtime {
   }
 
   void happened(const Value& event) {
-    if (event["Action"].string() != "die") return;
+    const std::string &action = event["Action"].string(), &id = event["Actor"]["ID"].string();
     const Value& about = event["Actor"]["Attributes"];
+    if (action == "create" || action == "start") return watchStray(id, about["name"].string());
+    if (action != "die") return;
     if (about[kContainer].string().empty())
-      sandboxEnded(about[kPod].string(), event["Actor"]["ID"].string());
+      sandboxEnded(about[kPod].string(), id);
     else
       look(node::nameOf(about));
+  }
+
+  // What a process asked for before it was killed may come about when the next one has looked
+  // already. Nobody knows of it, so it goes.
+  void watchStray(const std::string& id, const std::string& name) {
+    strays_[id] = loop_.after(kStray, [this, id, name] {
+      auto is_it = [&](const auto& one) { return one.second.id == id; };
+      if (!busy_.contains(name) && std::ranges::none_of(containers_, is_it) &&
+          std::ranges::none_of(sandboxes_, is_it))
+        removeSoon(id);
+      strays_.erase(id);
+    });
   }
 
   // Whatever has happened while nobody listened.
@@ -890,6 +912,8 @@ class DockerRuntime final : public Runtime {
   std::map<std::string, Sandbox> sandboxes_;  // by pod
   std::vector<Function<void(Result<>)>> waiting_;
   std::shared_ptr<Furnishing> furnishing_;
+  std::set<std::string, std::less<>> busy_;  // names of what is in the making
+  std::map<std::string, Pending> strays_;    // by id
   std::map<std::uint64_t, Pending> removals_;
   std::uint64_t next_removal_ = 0;
   Pending events_, comparing_;

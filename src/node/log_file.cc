@@ -26,6 +26,25 @@ bool writeAll(int descriptor, std::string_view text) {
   return true;
 }
 
+// Whole lines at the end of a file.
+std::string readEnd(const std::string& path, std::size_t max_bytes, bool& is_all) {
+  std::error_code code;
+  std::uintmax_t size = std::filesystem::file_size(path, code);
+  if (code) return {};
+  std::uintmax_t from = size > max_bytes ? size - max_bytes : 0;
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(from));
+  std::string text(static_cast<std::size_t>(size - from), '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  std::size_t end = text.rfind('\n') + 1;  // 0 when there is none
+  if (end < text.size()) std::filesystem::resize_file(path, from + end, code);
+  text.resize(end);
+  if (from == 0) return text;
+  is_all = false;
+  return text.substr(text.find('\n') + 1);
+}
+
 }  // namespace
 
 std::string logLine(std::string_view time, std::string_view stream, std::string_view text,
@@ -60,27 +79,14 @@ void LogFile::close() {
   if (int old = std::exchange(file_, -1); old >= 0) ::close(old);
 }
 
-std::vector<std::string> readLogTail(const std::string& path, std::size_t max_bytes) {
-  std::error_code code;
-  std::uintmax_t size = std::filesystem::file_size(path, code);
-  if (code || size == 0) {
-    if (path.ends_with(".1")) return {};
-    return readLogTail(path + ".1", max_bytes);
-  }
-  std::uintmax_t from = size > max_bytes ? size - max_bytes : 0;
-  std::ifstream file(path, std::ios::binary);
-  file.seekg(static_cast<std::streamoff>(from));
-  std::string text(static_cast<std::size_t>(size - from), '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  std::size_t end = text.rfind('\n') + 1;  // 0 when there is none
-  if (end < text.size()) std::filesystem::resize_file(path, from + end, code);
-  text.resize(end);
-  if (from > 0) text.erase(0, text.find('\n') + 1);
-  std::vector<std::string> lines;
-  for (std::string_view line : split(text, '\n'))
-    if (!line.empty()) lines.emplace_back(line);
-  return lines;
+LogTail readLogTail(const std::string& path, std::size_t max_bytes) {
+  LogTail tail;
+  std::string newer = readEnd(path, max_bytes, tail.is_all);
+  if (std::size_t room = max_bytes - newer.size(); tail.is_all && room > 0)
+    newer = readEnd(path + ".1", room, tail.is_all) + newer;
+  for (std::string_view line : split(newer, '\n'))
+    if (!line.empty()) tail.lines.emplace_back(line);
+  return tail;
 }
 
 }  // namespace cadre::node

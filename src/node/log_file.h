@@ -34,8 +34,13 @@ class LogFile {
   int file_ = -1;
 };
 
-// The last lines of a log, for whoever goes on with it: of PATH, or of PATH.1 while that has none.
+// The last lines of a log, for whoever goes on with it: of PATH.1 and PATH.
+struct LogTail {
+  std::vector<std::string> lines;
+  bool is_all = true;  // there are no others
+};
+
 // A line without its end, which a kill has left, is taken out of the file.
-std::vector<std::string> readLogTail(const std::string& path, std::size_t max_bytes);
+LogTail readLogTail(const std::string& path, std::size_t max_bytes);
 
 }  // namespace cadre::node

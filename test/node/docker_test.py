@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pathlib
+import random
 import re
 import shutil
 import signal
@@ -14,6 +15,7 @@ import socket
 import subprocess
 import tarfile
 import tempfile
+import time
 import unittest
 import urllib.error
 import urllib.parse
@@ -21,6 +23,7 @@ import urllib.request
 
 from ups import CADRE, PATIENCE, UpCase, wait_until
 
+KILLS = int(os.environ.get("CADRE_KILLS", "4"))
 CLONE_NEWNET = 0x40000000
 DOCKERD = shutil.which("dockerd", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
 BUSYBOX = shutil.which("busybox")
@@ -88,17 +91,18 @@ class Engine:
         return [n["Name"] for n in json.loads(self.ask("GET", "/networks")[1]) if n["Name"].startswith("cadre")]
 
     def load(self, name):
-        """An image of busybox, and of a shell that knows names (static programs of glibc do not), from this machine's own."""
-        bash = os.path.realpath(shutil.which("bash"))
-        used = subprocess.run(["ldd", bash], capture_output=True, text=True, check=True).stdout
+        """An image of busybox, of a shell that knows names (static programs of glibc do not), and of what it lacks."""
+        programs = [shutil.which(program) for program in ("bash", "flock")]
+        used = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=True).stdout
         tar = io.BytesIO()
         with tarfile.open(fileobj=tar, mode="w") as out:
             out.add(BUSYBOX, "bin/busybox")
-            out.add(bash, "bin/bash")
-            for library in re.findall(r"(/\S+)", used):
+            for program in programs:
+                out.add(os.path.realpath(program), f"bin/{pathlib.Path(program).name}")
+            for library in sorted(set(re.findall(r"\s(/\S+) \(", used))):
                 out.add(os.path.realpath(library), library.removeprefix("/"))
             for applet in subprocess.run([BUSYBOX, "--list"], capture_output=True, text=True, check=True).stdout.split():
-                if applet not in ("busybox", "bash"):
+                if applet not in ("busybox", "bash", "flock"):
                     link = tarfile.TarInfo(f"bin/{applet}")
                     link.type, link.linkname = tarfile.SYMTYPE, "busybox"
                     out.addfile(link)
@@ -314,6 +318,60 @@ class DockerTest(UpCase):
         for pod in self.pods():
             log = self.kubectl(self, "logs", pod["metadata"]["name"], "--previous")
             self.assertEqual(log.count("serving as jane"), 1, log)
+
+    def test_kills(self):
+        marks = self.data.parent / "marks"
+        marks.mkdir()
+        once = 'exec 9> /marks/$POD_UID.lock; flock -n 9 || { touch /marks/twice.$POD_UID; exit 1; }; trap "exit 0" TERM; while :; do sleep 0.05; done'
+        def replicas(name, count):
+            return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": {
+                "replicas": count, "selector": {"matchLabels": {"app": "web", "part": name}}, "template": {
+                    "metadata": {"labels": {"app": "web", "part": name}}, "spec": {
+                        "terminationGracePeriodSeconds": 2, "volumes": [{"name": "marks", "hostPath": {"path": str(marks)}}],
+                        "containers": [{"name": "once", "image": "box:1", "command": ["sh", "-c", once],
+                                        "env": [{"name": "POD_UID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}],
+                                        "volumeMounts": [{"name": "marks", "mountPath": "/marks"}]}]}}}}
+        def containers(selector):
+            return {p["metadata"]["uid"]: p["status"]["containerStatuses"][0]["containerID"] for p in self.pods(selector)}
+        chance = random.Random(os.environ.get("SEED", "1"))
+        self.up()
+        self.apply(replicas("stays", 2), replicas("moves", 2))
+        self.ready(4)
+        stays = containers("part=stays")
+        for number in range(KILLS):  # in the middle of something
+            template = {"spec": {"template": {"metadata": {"annotations": {"number": str(number)}}}}}
+            self.kubectl(self, *chance.choice([["scale", "deploy/moves", f"--replicas={chance.randint(0, 4)}"],
+                                               ["patch", "deploy/moves", "-p", json.dumps(template)]]))
+            time.sleep(chance.uniform(0, 1.5))
+            self.kill()
+            self.up()
+        self.kubectl(self, "scale", "deploy/moves", "--replicas=3")
+        self.ready(5)
+        self.assertEqual(containers("part=stays"), stays, "what nobody touched runs on")
+        self.assertEqual([f.name for f in marks.glob("twice.*")], [])
+        # As many as there are pods, each with its network.
+        self.wait_for(lambda: len(self.running()) == 5 and len(self.engine.containers()) == 10, "nothing is left over")
+
+    def test_the_runtime_is_chosen_and_told(self):
+        self.runtime = "auto"
+        self.up()
+        self.process.send_signal(signal.SIGTERM)
+        self.assertIn(f"pods run as containers, by Docker at {self.engine.socket}", self.process.communicate(timeout=PATIENCE)[1])
+        self.process = None
+        # What one runtime has left ends when the next one is another.
+        self.runtime = "docker"
+        self.up()
+        self.apply(*THINGS, deployment(1))
+        self.ready(1)
+        self.kill()
+        self.runtime = "process"
+        self.up()
+        self.assertEqual((self.engine.containers(), self.engine.networks()), ([], []))
+        env = {**os.environ, "DOCKER_HOST": f"unix://{self.data}/none"}
+        done = subprocess.run([CADRE, "up", "--data", self.data.parent / "other", "--runtime", "docker"], env=env, text=True,
+                              capture_output=True, timeout=PATIENCE)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"Docker does not answer at {self.data}/none: start it", done.stderr)
 
     def test_services_have_addresses_and_names(self):
         def service(name, port, **spec):
