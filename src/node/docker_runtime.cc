@@ -82,6 +82,12 @@ bool wasNeverStarted(const Value& container) {
          container["State"]["Error"].string().empty();
 }
 
+// Lists have it as a path.
+std::string_view nameInList(const Value& container) {
+  std::string_view name = container["Names"].at(0).string();
+  return name.starts_with('/') ? name.substr(1) : name;
+}
+
 RunName nameOf(const Value& labels) {
   return {labels[kPod].string(), labels[kContainer].string(),
           static_cast<int>(parseInt(labels[kAttempt].string()).value_or(0))};
@@ -191,6 +197,9 @@ Value containerConfig(const RunOrder& order, const Value& image, const std::stri
 // that ends the row.
 template <class Self>
 class Row : public std::enable_shared_from_this<Self> {
+  Row() = default;
+  friend Self;
+
  protected:
   template <class Answer>
   auto then(void (Self::*next)(const Answer&)) {
@@ -237,14 +246,20 @@ class DockerRuntime final : public Runtime {
   std::vector<std::pair<RunName, Run>> find() override {
     std::vector<std::pair<RunName, Run>> out;
     std::error_code ignored;
-    for (const auto& pod : fs::directory_iterator(runs(), ignored))
-      for (const auto& container : fs::directory_iterator(pod.path(), ignored))
-        for (const auto& file : fs::directory_iterator(container.path(), ignored))
-          if (auto number = parseInt(file.path().filename().string())) {
-            RunName name{pod.path().filename(), container.path().filename(),
-                         static_cast<int>(*number)};
-            out.emplace_back(name, runOfRecord(name.attempt, readJson(file.path())));
-          }
+    std::vector<fs::path> records, unused;
+    for (const auto& entry : fs::recursive_directory_iterator(runs(), ignored))
+      if (entry.is_regular_file(ignored)) records.push_back(entry.path());
+    for (const fs::path& file : records)
+      if (auto number = parseInt(file.filename().string())) {
+        RunName name{file.parent_path().parent_path().filename(), file.parent_path().filename(),
+                     static_cast<int>(*number)};
+        out.emplace_back(name, runOfRecord(name.attempt, readJson(file)));
+      }
+    for (const auto& pod : fs::directory_iterator(runs(), ignored))  // half forgotten
+      if (std::ranges::none_of(out,
+                               [&](auto& one) { return one.first.pod == pod.path().filename(); }))
+        unused.push_back(pod.path());
+    for (const fs::path& folder : unused) fs::remove_all(folder, ignored);
     for (const auto& [name, container] : containers_) out.emplace_back(name, container.run);
     std::ranges::sort(out, std::less<>(), [](auto& one) { return one.first; });
     return out;
@@ -607,12 +622,27 @@ class DockerRuntime final : public Runtime {
       if (image.error().code != Code::NotFound) return runtime_.furnished(image.error());
       auto tar = packOwnImage(runtime_.own_, runtime_.options_.program);
       if (!tar) return runtime_.furnished(tar.error());
-      step_ = docker_.importImage("cadre-own", runtime_.own_.tag, *std::move(tar),
+      step_ = docker_.importImage(std::string(OwnImage::kName), runtime_.own_.tag, *std::move(tar),
                                   {format("ENTRYPOINT [\"{}\"]", runtime_.own_.program)},
                                   then(&Furnishing::imported));
     }
 
-    void imported(const Result<>& result) { runtime_.furnished(result); }
+    void imported(const Result<>& result) {
+      if (!result) return runtime_.furnished(result);
+      step_ = docker_.listImages(std::string(OwnImage::kName), then(&Furnishing::listed));
+    }
+
+    // Those of former builds go, unless somebody still uses them.
+    void listed(const Result<Value>& images) {
+      if (images)
+        for (const Value& one : images->array())
+          for (const Value& reference : one["RepoTags"].array())
+            if (reference.string() != runtime_.own_.reference())
+              runtime_.inBackground([&](auto done) {
+                return docker_.removeImage(reference.string(), std::move(done));
+              });
+      runtime_.furnished({});
+    }
 
     DockerRuntime& runtime_;
     Docker& docker_;
@@ -842,17 +872,26 @@ class DockerRuntime final : public Runtime {
 
   void settle(const RunName& name, const Run& run) {
     auto gone = containers_.extract(name);
-    if (auto written = writeJson(recordFile(name), recordOf(run)); !written && options_.logger)
+    auto written = writeJson(recordFile(name), recordOf(run));
+    if (written)
+      removeSoon(gone.mapped().id);
+    else if (options_.logger)  // Docker alone knows of it, and keeps it
       options_.logger->warn("the end of a container cannot be written down",
                             {{"container", nameOf(name)}, {"error", written.error().text()}});
-    removeSoon(gone.mapped().id);
     if (ended) ended(name, run);
   }
 
   void removeSoon(const std::string& id) {
-    std::uint64_t number = next_removal_++;
-    removals_[number] = docker_.removeContainer(
-        id, Docker::Remove::Always, [this, number](const Result<>&) { removals_.erase(number); });
+    inBackground([&](auto done) {
+      return docker_.removeContainer(id, Docker::Remove::Always, std::move(done));
+    });
+  }
+
+  // If it comes to nothing, somebody will come across it later.
+  template <class Begin>
+  void inBackground(Begin begin) {
+    std::uint64_t number = next_in_background_++;
+    background_[number] = begin([this, number](const Result<>&) { background_.erase(number); });
   }
 
   // ---- What happens
@@ -875,7 +914,7 @@ class DockerRuntime final : public Runtime {
   }
 
   // What a process asked for before it was killed may come about when the next one has looked
-  // already. Nobody knows of it, so it goes.
+  // already, and what could not be removed is still there. Nobody knows of it, so it goes.
   void watchStray(const std::string& id, const std::string& name) {
     strays_[id] = loop_.after(kStray, [this, id, name] {
       auto is_it = [&](const auto& one) { return one.second.id == id; };
@@ -891,8 +930,10 @@ class DockerRuntime final : public Runtime {
     comparing_ = docker_.listContainers(mine(), [this](const Result<Value>& list) {
       if (!list) return;  // the events end, too
       std::set<std::string> running;
-      for (const Value& one : list->array())
+      for (const Value& one : list->array()) {
         if (one["State"].string() == "running") running.insert(one["Id"].string());
+        watchStray(one["Id"].string(), std::string(nameInList(one)));
+      }
       for (const auto& [name, container] : containers_)
         if (!running.contains(container.id)) look(name);
       std::vector<std::pair<std::string, std::string>> lost;
@@ -914,8 +955,8 @@ class DockerRuntime final : public Runtime {
   std::shared_ptr<Furnishing> furnishing_;
   std::set<std::string, std::less<>> busy_;  // names of what is in the making
   std::map<std::string, Pending> strays_;    // by id
-  std::map<std::uint64_t, Pending> removals_;
-  std::uint64_t next_removal_ = 0;
+  std::map<std::uint64_t, Pending> background_;
+  std::uint64_t next_in_background_ = 0;
   Pending events_, comparing_;
 };
 

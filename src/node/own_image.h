@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 
@@ -12,7 +13,8 @@ struct OwnImage {
   std::string tag;  // another one for each build of the program
   std::string program = "/cadre";
 
-  std::string reference() const { return "cadre-own:" + tag; }
+  std::string reference() const { return std::string(kName) + ":" + tag; }
+  static constexpr std::string_view kName = "cadre-own";
 };
 
 Result<OwnImage> describeOwnImage(const std::string& program);

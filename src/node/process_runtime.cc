@@ -226,7 +226,7 @@ class ProcessRuntime final : public Runtime {
   }
 
   Pending close(Function<void(Result<>)> done) override {
-    return loop_.after(0s, [done = std::move(done)] { done({}); });
+    return loop_.after(0s, [done = std::move(done)] { done(Result<>()); });
   }
 
  private:

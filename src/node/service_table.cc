@@ -57,7 +57,8 @@ Result<> ServiceRelays::listenAt(const net::Place& place) {
 
 void ServiceRelays::listen(const ServiceTable& table) {
   std::erase_if(listening_, [&](const auto& one) {
-    auto before = table_.entries.find(one.first), now = table.entries.find(one.first);
+    auto before = table_.entries.find(one.first);
+    auto now = table.entries.find(one.first);
     // Connections to a Service that is another one now end.
     return now == table.entries.end() || before == table_.entries.end() ||
            before->second.service != now->second.service;

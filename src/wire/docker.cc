@@ -225,6 +225,16 @@ Pending Docker::inspectImage(const std::string& image, Answered done) {
   return ask(request("GET", format("/images/{}/json", urlEncode(image))), std::move(done));
 }
 
+Pending Docker::listImages(const std::string& name, Answered done) {
+  Value filter = json::Object{{"reference", json::Array{name}}};
+  return ask(request("GET", format("/images/json?filters={}", urlEncode(json::write(filter)))),
+             std::move(done));
+}
+
+Pending Docker::removeImage(const std::string& image, Done done) {
+  return tell(request("DELETE", format("/images/{}", urlEncode(image))), std::move(done));
+}
+
 Pending Docker::pullImage(const std::string& image, Duration timeout, Done done) {
   auto [name, tag] = nameAndTag(image);
   net::HttpRequest asked = request(

@@ -72,6 +72,9 @@ class Docker {
   Pending version(Answered done);
 
   Pending inspectImage(const std::string& image, Answered done);
+  // All that have that name, whatever their tags.
+  Pending listImages(const std::string& name, Answered done);
+  Pending removeImage(const std::string& image, Done done);
   // From its registry; Unavailable with the registry's words when that does not have it.
   Pending pullImage(const std::string& image, Duration timeout, Done done);
   // Makes an image of a tree: a tar of all its files. `changes` are lines of a Dockerfile.

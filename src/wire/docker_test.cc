@@ -238,6 +238,17 @@ TEST_F(DockerTest, ImagesFailInTheMiddleOfTheirProgress) {
   EXPECT_EQ(engine.bodies.back(), "tar");
 }
 
+TEST_F(DockerTest, ImagesAreListedAndRemoved) {
+  engine.answers = {{200, {R"([{"RepoTags":["own:1"]}])"}}, {200, {R"([{"Untagged":"own:1"}])"}}};
+  auto list =
+      await<json::Value>([&](auto done) { return docker.listImages("own", std::move(done)); });
+  EXPECT_EQ(json::write(*list), R"([{"RepoTags":["own:1"]}])");
+  EXPECT_TRUE(
+      await<void>([&](auto done) { return docker.removeImage("own:1", std::move(done)); }).ok());
+  EXPECT_THAT(engine.asked, ElementsAre(R"(GET /images/json?filters={"reference":["own"]})",
+                                        "DELETE /images/own:1"));
+}
+
 TEST_F(DockerTest, WhatIsDroppedTellsNothing) {
   engine.answers = {{200, {"{}"}}, {200, {frame(1, "a")}}};
   bool told = false;
