@@ -28,7 +28,7 @@ constexpr std::string_view kData = "dev.cadre.data", kPod = "dev.cadre.pod";
 constexpr std::string_view kContainer = "dev.cadre.container", kAttempt = "dev.cadre.attempt";
 constexpr std::string_view kLog = "dev.cadre.log";
 constexpr std::string_view kServicesFolder = "/services", kTableFile = "table.json";
-constexpr Duration kAgain = 500ms, kPullTimeout = 5min, kSettle = 15s, kStray = 10s;
+constexpr Duration kAgain = 500ms, kPullTimeout = 5min, kSettle = 15s, kStray = 10s, kReady = 10s;
 constexpr int kTries = 5;
 
 Result<std::unique_ptr<net::PooledHttpClient>> connectTo(net::Loop& loop,
@@ -530,6 +530,7 @@ class DockerRuntime final : public Runtime {
     void drop() {
       if (std::exchange(done_, nullptr)) runtime_.busy_.erase(name_);
       step_ = {};
+      later_ = {};
     }
 
    private:
@@ -574,13 +575,27 @@ class DockerRuntime final : public Runtime {
 
     void removed(const Result<>&) { create(); }
 
+    // What the pod says to a Service must not come before the sandbox listens.
     void started(const Result<>& result) {
-      if (result) {
-        step_ = docker_.inspectContainer(id_, then(&Preparing::seen));
-        return;
+      if (!result) {
+        runtime_.removeSoon(id_);
+        return finish(result);
       }
-      runtime_.removeSoon(id_);
-      finish(result);
+      later_ = runtime_.loop_.after(kReady, [this] { inspect(); });
+      step_ = docker_.logs(
+          id_, {.follow = true},
+          [this](wire::DockerStream, std::string_view line) {
+            if (line.ends_with(" ready\n"))
+              later_ = runtime_.loop_.after(0s, [this] { inspect(); });
+          },
+          then(&Preparing::silent));
+    }
+
+    void silent(const Result<>&) { inspect(); }  // it has ended, or nobody knows
+
+    void inspect() {
+      later_ = {};
+      step_ = docker_.inspectContainer(id_, then(&Preparing::seen));
     }
 
     void seen(const Result<Value>& container) {
@@ -594,6 +609,7 @@ class DockerRuntime final : public Runtime {
     const std::string pod_, name_, hostname_;
     std::string id_;
     Function<void(Result<>)> done_;
+    Pending later_;
     int tries_ = 0;
   };
 

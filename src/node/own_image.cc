@@ -65,9 +65,12 @@ void addMember(std::string& tar, std::string_view name, char type, std::string_v
 }
 
 Result<> addFile(std::string& tar, const std::string& source, const std::string& target) {
+  std::error_code code;
+  std::uintmax_t size = fs::file_size(source, code);
+  std::string bytes(code ? 0 : static_cast<std::size_t>(size), '\0');
   std::ifstream file(source, std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(file)), {});
-  if (!file || bytes.empty()) return cannotRead(source);
+  if (code || !file.read(bytes.data(), static_cast<std::streamsize>(bytes.size())))
+    return cannotRead(source);
   addMember(tar, std::string_view(target).substr(1), '0', bytes);
   return {};
 }

@@ -1,6 +1,7 @@
 #include "node/sandbox.h"
 
 #include <csignal>
+#include <cstdio>
 #include <fstream>
 
 #include <sys/stat.h>
@@ -71,6 +72,8 @@ int runSandbox(const std::string& table) {
   Logger logger(loop.clock(), {.level = LogLevel::Warn}, Logger::stderrSink());
   Pending signals = net::onSignals(loop, {SIGINT, SIGTERM}, [&](int) { loop.stop(); });
   Sandbox sandbox(loop, logger, table);
+  std::puts("ready");
+  std::fflush(stdout);
   loop.run();
   return 0;
 }

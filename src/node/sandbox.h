@@ -8,7 +8,7 @@ namespace cadre::node {
 // network that the others share until it is asked to end. For them it is what ServiceProxy is for
 // the machine: connections to the addresses of Services go to their pods, as FILE says (see
 // ServiceTable), also when that is replaced. They are redirected rather than listened for, so that
-// a container may listen on any port at every address.
+// a container may listen on any port at every address. Says "ready" when all that is so.
 int runSandbox(const std::string& table);
 
 }  // namespace cadre::node
