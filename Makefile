@@ -14,7 +14,7 @@ build:  ## install what is missing and build everything (preset dev)
 	@tools/test --build-only
 
 test:  ## install what is missing, build, run every test; the last line has the counts
-	@tools/install build cluster
+	@tools/install build cluster docker
 	@tools/test
 
 check:  ## before a commit: format, include walls, clang-tidy on changed files, unit tests
@@ -51,7 +51,7 @@ sim: build  ## the simulator: SEEDS of them, from SEED on
 	@build/dev/tests/sim_test
 
 soak:  ## the long ones: sanitizers, fuzzers (SOAK_SECONDS each), slow checks, a fresh machine
-	@tools/install build cluster check fresh
+	@tools/install build cluster docker check fresh
 	@tools/soak
 
 clean:  ## remove what was built here; parts of the test cluster are kept in the user's cache

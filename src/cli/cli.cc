@@ -43,6 +43,7 @@ int run(std::vector<std::string> arguments, const Surroundings& surroundings) {
   addShim(app, surroundings, exit_code);
   addExec(app, surroundings, exit_code);
   addPortForward(app, surroundings, exit_code);
+  addSandbox(app, surroundings, exit_code);
   addUp(app, surroundings, exit_code);
   addDown(app, surroundings, exit_code);
   addManifests(app, surroundings, exit_code);

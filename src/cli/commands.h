@@ -23,6 +23,7 @@ void addDescribe(CLI::App& app, const Surroundings& surroundings, int& exit_code
 void addCompletions(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addHub(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addEnter(CLI::App& app, const Surroundings& surroundings, int& exit_code);
+void addSandbox(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addShim(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addExec(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addPortForward(CLI::App& app, const Surroundings& surroundings, int& exit_code);

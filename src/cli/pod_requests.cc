@@ -8,7 +8,6 @@
 #include "json/write.h"
 #include "kube/meta.h"
 #include "node/logs.h"
-#include "node/shim.h"
 #include "node/supervisor.h"
 
 namespace cadre::cli {
@@ -60,11 +59,6 @@ struct Kept {
     return {{std::string(kube::uid(pod)), meant.name, static_cast<int>(attempt)},
             node::Supervisor::logOf((server.data / "node").string(), pod, meant.name, attempt)};
   }
-  bool isAlive(const PodServer& server) const {
-    return node::readShim(server.data / "runs" / run.pod / run.container /
-                          format("{:06}", run.attempt))
-        .alive;
-  }
 };
 
 std::optional<hub::Failure> sendLog(const PodServer& server, const hub::Asked& asked,
@@ -94,7 +88,8 @@ std::optional<hub::Failure> sendLog(const PodServer& server, const hub::Asked& a
     options.since = server.loop.clock().now() - std::chrono::seconds(*seconds);
   if (auto since = parseTime(asked.option("sinceTime"))) options.since = *since;
   node::sendLog(
-      server.loop, kept.log, options, [server, kept] { return kept.isAlive(server); }, request);
+      server.loop, kept.log, options,
+      [&runtime = server.runtime, run = kept.run] { return runtime.isAlive(run); }, request);
   return std::nullopt;
 }
 
@@ -128,11 +123,13 @@ std::optional<hub::Failure> talk(const PodServer& server, const hub::Asked& aske
                                  const std::shared_ptr<net::ServerRequest>& request) {
   Kept kept =
       Kept::of(server, pod, meant, meant.status ? (*meant.status)["restartCount"].integer() : 0);
-  if (!kept.isAlive(server))
+  if (!server.runtime.isAlive(kept.run))
     return hub::internal(
         format("unable to upgrade connection: container not found (\"{}\")", meant.name));
   if (asked.subresource == "attach") {
-    server.streams.attach(kept.log, [server, kept] { return kept.isAlive(server); }, request);
+    server.streams.attach(
+        kept.log, [&runtime = server.runtime, run = kept.run] { return runtime.isAlive(run); },
+        request);
     return std::nullopt;
   }
   node::Streams::Exec wanted{.command = {},

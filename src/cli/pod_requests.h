@@ -12,6 +12,7 @@ namespace cadre::cli {
 struct PodServer {
   net::Loop& loop;
   std::filesystem::path data;  // of `cadre up`
+  const node::Runtime& runtime;
   node::Streams& streams;
 };
 

@@ -24,10 +24,12 @@
 #include "json/write.h"
 #include "kinds/kaos/tools.h"
 #include "kube/discovery.h"
+#include "node/docker_runtime.h"
 #include "node/process_runtime.h"
 #include "node/service_proxy.h"
 #include "node/supervisor.h"
 #include "node/workloads.h"
+#include "wire/docker.h"
 
 namespace cadre::cli {
 namespace {
@@ -47,6 +49,7 @@ const kube::Resource kDefinitions{.group = "apiextensions.k8s.io",
 
 struct UpFlags {
   HubFlags hub;
+  std::string runtime = "auto";
   std::vector<std::string> files;
   Systems systems;
 };
@@ -96,11 +99,85 @@ class UpFile {
   int descriptor_;
 };
 
-node::ProcessRuntimeOptions runtimeOptions(const fs::path& data) {
+// ---- What runs containers
+
+std::string ownProgram() {
   std::error_code ignored;
-  return {.folder = data / "runs",
-          .images = data / "images",
-          .program = fs::read_symlink("/proc/self/exe", ignored).string()};
+  return fs::read_symlink("/proc/self/exe", ignored).string();
+}
+
+bool hasProcesses(const fs::path& data) {
+  std::error_code ignored;
+  return fs::exists(data / "runs", ignored) && !fs::is_empty(data / "runs", ignored);
+}
+
+Result<std::unique_ptr<node::Runtime>> processRuntime(net::Loop& loop, const fs::path& data) {
+  return node::makeProcessRuntime(
+      loop, {.folder = data / "runs", .images = data / "images", .program = ownProgram()});
+}
+
+Result<std::unique_ptr<node::Runtime>> dockerRuntime(net::Loop& loop, const fs::path& data,
+                                                     const std::string& socket, Logger* logger) {
+  return node::makeDockerRuntime(
+      loop,
+      {.folder = data / "docker", .program = ownProgram(), .socket = socket, .logger = logger});
+}
+
+// Ends all that runs; how many there were.
+Result<std::size_t> endAll(net::Loop& loop, node::Runtime& runtime) {
+  std::size_t left = 0, ended = 0;
+  runtime.ended = [&](const auto&, const auto&) { ++ended; };
+  for (const auto& [name, run] : runtime.find()) {
+    if (run.state == node::Run::State::Ended) continue;
+    ++left;
+    runtime.stop(name, true);
+  }
+  loop.runUntil([&] { return ended == left; }, 30s);
+  runtime.ended = nullptr;
+  CADRE_TRY(net::await<void>(loop, [&](auto done) { return runtime.close(std::move(done)); }));
+  return left;
+}
+
+// What one that was killed has left, but in one runtime: the others are no longer used, and what
+// they know of former runs goes, too.
+Result<std::size_t> endRest(net::Loop& loop, const fs::path& data, std::string_view but) {
+  std::size_t ended = 0;
+  std::error_code ignored;
+  if (but != "process" && hasProcesses(data)) {
+    CADRE_LET(auto runtime, processRuntime(loop, data));
+    CADRE_LET(ended, endAll(loop, *runtime));
+    if (!but.empty()) fs::remove_all(data / "runs", ignored);
+  }
+  auto socket = node::dockerSocketOf(data / "docker");
+  if (but == "docker" || !socket) return ended;
+  CADRE_LET(auto runtime, dockerRuntime(loop, data, *socket, nullptr));
+  CADRE_LET(std::size_t more, endAll(loop, *runtime));
+  if (!but.empty()) fs::remove_all(data / "docker", ignored);
+  return ended + more;
+}
+
+// `auto` is Docker where it answers. Says which it is.
+Result<std::unique_ptr<node::Runtime>> chooseRuntime(net::Loop& loop, const UpFlags& flags,
+                                                     Logger* logger,
+                                                     const Surroundings& surroundings) {
+  fs::path data = flags.hub.data;
+  const char* host = std::getenv("DOCKER_HOST");
+  auto socket = wire::dockerSocket(host ? host : "");
+  Result<> answers = socket ? Result<>() : Result<>(socket.error());
+  if (flags.runtime != "process" && socket) answers = node::tryDocker(loop, *socket);
+  if (flags.runtime == "docker" && !answers) return answers.error();
+  if (flags.runtime != "process" && answers) {
+    surroundings.err(format("cadre: pods run as containers, by Docker at {}\n", *socket));
+    if (hasProcesses(data)) CADRE_TRY(endRest(loop, data, "docker"));
+    return dockerRuntime(loop, data, *socket, logger);
+  }
+  surroundings.err(flags.runtime == "process"
+                       ? "cadre: pods run as processes\n"
+                       : "cadre: pods run as processes: Docker does not answer\n");
+  if (auto ended = endRest(loop, data, "process"); !ended)
+    surroundings.err(
+        format("cadre: containers of former times may run on: {}\n", ended.error().text()));
+  return processRuntime(loop, data);
 }
 
 // ---- What a cluster has from the start
@@ -115,7 +192,7 @@ Result<> apply(Cluster& cluster, const kube::Resource& resource, const json::Val
   return {};
 }
 
-Result<> furnish(Cluster& cluster, const UpFlags& flags) {
+Result<> furnish(Cluster& cluster, const UpFlags& flags, std::string_view runtime) {
   for (const json::Value& crd : crds(flags.systems)) CADRE_TRY(apply(cluster, kDefinitions, crd));
   CADRE_TRY(apply(
       cluster, kNamespaces,
@@ -145,7 +222,7 @@ Result<> furnish(Cluster& cluster, const UpFlags& flags) {
                                 {"bootID", ""},
                                 {"kernelVersion", about.release},
                                 {"osImage", about.sysname},
-                                {"containerRuntimeVersion", "process://1"},
+                                {"containerRuntimeVersion", format("{}://1", runtime)},
                                 {"kubeletVersion", "cadre"},
                                 {"kubeProxyVersion", ""},
                                 {"operatingSystem", "linux"},
@@ -178,12 +255,12 @@ Result<int> runUp(const UpFlags& flags, const Surroundings& surroundings) {
   Random random = Random::fromSystem();
   Cluster cluster;
   net::Loop& loop = cluster.loop;
-  CADRE_LET(auto runtime, node::makeProcessRuntime(loop, runtimeOptions(data)));
+  CADRE_LET(auto runtime, chooseRuntime(loop, flags, &logger, surroundings));
   node::Streams streams(loop, *runtime);
   CADRE_LET(auto host, HubHost::open(loop, flags.hub,
                                      [&, data](const hub::Asked& asked, const json::Value& pod,
                                                std::shared_ptr<net::ServerRequest> request) {
-                                       answerForPod({loop, data, streams}, asked, pod,
+                                       answerForPod({loop, data, *runtime, streams}, asked, pod,
                                                     std::move(request));
                                      }));
   auto clientFor = [&](const std::string& name) {
@@ -193,7 +270,7 @@ Result<int> runUp(const UpFlags& flags, const Surroundings& surroundings) {
         {.user_agent = name, .field_manager = name, .logger = &logger});
   };
   cluster.client = clientFor("cadre-up");
-  CADRE_TRY(furnish(cluster, flags));
+  CADRE_TRY(furnish(cluster, flags, runtime->name()));
   CADRE_LET(std::string key, makeHashKey(cluster, flags.systems.kaos.system_namespace));
 
   // Two engines on one hub: what runs workloads, and what serves our own kinds.
@@ -215,9 +292,12 @@ Result<int> runUp(const UpFlags& flags, const Surroundings& surroundings) {
   engine::Engine systems(*operator_client, random, std::move(options));
   systems.lead(true);
   std::unique_ptr<node::Supervisor> supervisor;
-  node::ServiceProxy proxy(loop, *node_client, random, &logger, [&] {
-    if (supervisor) supervisor->refreshNames();
-  });
+  node::ServiceProxy proxy(
+      loop, *node_client, random, &logger,
+      [&] {
+        if (supervisor) supervisor->refreshNames();
+      },
+      [&](const node::ServiceTable& table) { runtime->serve(table); });
   supervisor = std::make_unique<node::Supervisor>(
       loop, *node_client, random, *runtime,
       node::SupervisorOptions{.node = std::string(kNode),
@@ -230,11 +310,17 @@ Result<int> runUp(const UpFlags& flags, const Surroundings& surroundings) {
   surroundings.err(format("cadre: up; try `kubectl --kubeconfig {} get pods -A`; Ctrl-C ends it\n",
                           host->kubeconfig()));
   bool stopping = false;
+  Pending closing;
   Pending signals = net::onSignals(loop, {SIGINT, SIGTERM}, [&](int) {
     if (std::exchange(stopping, true)) return loop.stop();  // the second time: now
     workloads.lead(false);
     systems.lead(false);
-    supervisor->shutDown([&] { loop.stop(); });
+    supervisor->shutDown([&] {
+      closing = runtime->close([&](const Result<>& closed) {
+        if (!closed) surroundings.err(format("cadre: {}\n", closed.error().text()));
+        loop.stop();
+      });
+    });
   });
   loop.run();
   return 0;
@@ -256,15 +342,7 @@ Result<int> runDown(const std::string& folder, const Surroundings& surroundings)
   if (!ended_well)
     return Error{.code = Code::DeadlineExceeded,
                  .message = format("process {} does not end: kill it", up.process())};
-  CADRE_LET(auto runtime, node::makeProcessRuntime(loop, runtimeOptions(data)));
-  std::size_t left = 0, ended = 0;
-  runtime->ended = [&](const auto&, const auto&) { ++ended; };
-  for (const auto& [name, run] : runtime->find()) {
-    if (run.state == node::Run::State::Ended) continue;
-    ++left;
-    runtime->stop(name, true);
-  }
-  loop.runUntil([&] { return ended == left; }, 30s);
+  CADRE_LET(std::size_t left, endRest(loop, data, ""));
   surroundings.out(was_up ? "down\n" : format("it was not up; {} containers ended\n", left));
   return 0;
 }
@@ -280,6 +358,11 @@ void addUp(CLI::App& app, const Surroundings& surroundings, int& exit_code) {
   command->add_option("--data", flags->hub.data, "Folder for all that it keeps")
       ->capture_default_str();
   command->add_option("--port", flags->hub.port, "Of the API; 0: any free one")
+      ->capture_default_str();
+  command
+      ->add_option("--runtime", flags->runtime,
+                   "What runs containers; auto: Docker where it answers, else processes")
+      ->check(CLI::IsMember({"auto", "docker", "process"}))
       ->capture_default_str();
   command->callback([flags, &surroundings, &exit_code] {
     auto ran = runUp(*flags, surroundings);

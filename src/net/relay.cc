@@ -3,6 +3,10 @@
 #include <boost/asio/write.hpp>
 #include <set>
 
+#include <linux/netfilter_ipv4.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include "net/listening.h"
 
 namespace cadre::net {
@@ -13,6 +17,18 @@ using Tcp = asio::ip::tcp;
 constexpr std::size_t kBuffer = 64u << 10;
 constexpr std::size_t kMaxConnections = 4096;
 constexpr Duration kConnectTimeout = 10s;
+
+// Where the client meant to go: a redirection is remembered by the system.
+Place askedOf(Tcp::socket& socket) {
+  ErrorCode ignored;
+  Tcp::endpoint local = socket.local_endpoint(ignored);
+  sockaddr_in original{};
+  socklen_t size = sizeof original;
+  if (local.address().is_v4() &&
+      getsockopt(socket.native_handle(), SOL_IP, SO_ORIGINAL_DST, &original, &size) == 0)
+    local = {asio::ip::address_v4(ntohl(original.sin_addr.s_addr)), ntohs(original.sin_port)};
+  return {local.address().to_string(ignored), local.port()};
+}
 
 // Two sockets, and what is on its way between them.
 class Pair : public std::enable_shared_from_this<Pair> {
@@ -74,11 +90,11 @@ class Pair : public std::enable_shared_from_this<Pair> {
 }  // namespace
 
 struct Relay::Impl : std::enable_shared_from_this<Relay::Impl> {
-  Impl(Loop& loop, Function<std::optional<Place>()> choose)
+  Impl(Loop& loop, Function<std::optional<Place>(const Place&)> choose)
       : loop(loop), acceptor(contextOf(loop)), choose(std::move(choose)) {}
 
   void came(Tcp::socket socket) {
-    auto place = choose();
+    auto place = choose(askedOf(socket));
     ErrorCode error;
     if (!place || pairs.size() >= kMaxConnections) return;
     auto address = asio::ip::make_address(place->address, error);
@@ -97,13 +113,13 @@ struct Relay::Impl : std::enable_shared_from_this<Relay::Impl> {
 
   Loop& loop;
   Tcp::acceptor acceptor;
-  Function<std::optional<Place>()> choose;
+  Function<std::optional<Place>(const Place&)> choose;
   std::set<std::shared_ptr<Pair>> pairs;
   Pending again;
 };
 
 Result<std::unique_ptr<Relay>> Relay::listen(Loop& loop, const Place& place,
-                                             Function<std::optional<Place>()> choose) {
+                                             Function<std::optional<Place>(const Place&)> choose) {
   auto impl = std::make_shared<Impl>(loop, std::move(choose));
   CADRE_TRY(beginListening(impl->acceptor, place));
   acceptNext(std::weak_ptr(impl));

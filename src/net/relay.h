@@ -12,16 +12,19 @@ namespace cadre::net {
 struct Place {
   std::string address;
   std::uint16_t port = 0;
+
+  auto operator<=>(const Place&) const = default;
 };
 
-// Listens at one place, and passes each connection on to another, which is chosen when it comes;
+// Listens at one place, and passes each connection on to another, which is chosen when it comes by
+// the place that the client has asked for (see redirect.h: it may be another than that one);
 // nothing: it is closed. Both ways at their own pace, in bounded memory, until both have ended.
 // Dropping it closes everything. Belongs to its loop.
 class Relay {
  public:
   // Forbidden, Conflict or Unavailable, with words, when nobody can listen there.
-  static Result<std::unique_ptr<Relay>> listen(Loop& loop, const Place& place,
-                                               Function<std::optional<Place>()> choose);
+  static Result<std::unique_ptr<Relay>> listen(
+      Loop& loop, const Place& place, Function<std::optional<Place>(const Place& asked)> choose);
   ~Relay();
 
   std::uint16_t port() const;

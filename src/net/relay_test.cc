@@ -27,8 +27,9 @@ TEST(Relay, PassesBothWaysOn) {
       loop, {.port = 0, .max_body_bytes = 64u << 20},
       [](auto request) { request->respond(200, {}, "you said " + request->body); });
   ASSERT_TRUE(server) << server.error().text();
-  auto relay = Relay::listen(loop, {"127.0.0.1", 0},
-                             [&] { return std::optional(Place{"127.0.0.1", (*server)->port()}); });
+  auto relay = Relay::listen(loop, {"127.0.0.1", 0}, [&](auto&) {
+    return std::optional(Place{"127.0.0.1", (*server)->port()});
+  });
   ASSERT_TRUE(relay) << relay.error().text();
   auto answer = get(loop, (*relay)->port(), "hello");
   ASSERT_TRUE(answer) << answer.error().text();
@@ -44,20 +45,21 @@ TEST(Relay, PassesBothWaysOn) {
 TEST(Relay, NobodyIsThere) {
   Loop loop;
   std::optional<Place> place;
-  auto relay = Relay::listen(loop, {"127.0.0.1", 0}, [&] { return place; });
+  auto relay = Relay::listen(loop, {"127.0.0.1", 0}, [&](auto&) { return place; });
   ASSERT_TRUE(relay);
   EXPECT_FALSE(get(loop, (*relay)->port()).ok()) << "nothing is chosen";
   place = Place{"127.0.0.1", 1};
   EXPECT_FALSE(get(loop, (*relay)->port()).ok()) << "nobody listens";
   EXPECT_TRUE(loop.runUntil([&] { return (*relay)->connections() == 0; }, 20s));
-  auto taken = Relay::listen(loop, {"127.0.0.1", (*relay)->port()}, [] { return std::nullopt; });
+  auto taken =
+      Relay::listen(loop, {"127.0.0.1", (*relay)->port()}, [](auto&) { return std::nullopt; });
   EXPECT_THAT(taken.error().text(), HasSubstr("cannot listen on 127.0.0.1:"));
   EXPECT_EQ(taken.error().code, Code::Conflict);
 }
 
 TEST(Connect, SaysWhetherSomebodyListens) {
   Loop loop;
-  auto relay = Relay::listen(loop, {"127.0.0.1", 0}, [] { return std::nullopt; });
+  auto relay = Relay::listen(loop, {"127.0.0.1", 0}, [](auto&) { return std::nullopt; });
   auto reached = [&](const std::string& host, std::uint16_t port) {
     auto result = await<bool>(
         loop,

@@ -1,5 +1,7 @@
 #include "net/socket.h"
 
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/write.hpp>
 
 #include "net/listening.h"
@@ -8,18 +10,20 @@ namespace cadre::net {
 namespace {
 
 using Tcp = asio::ip::tcp;
+using Any = asio::generic::stream_protocol;
 
 constexpr std::size_t kPiece = 32u << 10;
+constexpr std::size_t kMaxUnixPath = 108;
 constexpr Duration kPause = 10ms;  // until somebody who is behind is asked again
 
-class TcpSocket final : public Socket {
+class AnySocket final : public Socket {
  public:
-  TcpSocket(Loop& loop, Tcp::socket socket)
+  AnySocket(Loop& loop, Any::socket socket)
       : state_(std::make_shared<State>(loop, std::move(socket))) {
     ErrorCode ignored;
-    state_->socket.set_option(Tcp::no_delay(true), ignored);
+    state_->socket.set_option(Tcp::no_delay(true), ignored);  // where there is such a thing
   }
-  ~TcpSocket() override { state_->close(); }
+  ~AnySocket() override { state_->close(); }
 
   void listen(Handler handler) override {
     state_->handler = std::move(handler);
@@ -38,7 +42,7 @@ class TcpSocket final : public Socket {
  private:
   // Operations refer to it until they end.
   struct State : std::enable_shared_from_this<State> {
-    State(Loop& loop, Tcp::socket socket) : loop(loop), socket(std::move(socket)) {}
+    State(Loop& loop, Any::socket socket) : loop(loop), socket(std::move(socket)) {}
 
     void read() {
       if (closed) return;
@@ -62,7 +66,7 @@ class TcpSocket final : public Socket {
       if (closed || !going.empty()) return;
       if (waiting.empty()) {
         ErrorCode ignored;
-        if (finishing) socket.shutdown(Tcp::socket::shutdown_send, ignored);
+        if (finishing) socket.shutdown(Any::socket::shutdown_send, ignored);
         return;
       }
       going.swap(waiting);
@@ -86,7 +90,7 @@ class TcpSocket final : public Socket {
     }
 
     Loop& loop;
-    Tcp::socket socket;
+    Any::socket socket;
     Handler handler;
     std::string buffer, waiting, going;
     bool finishing = false, closed = false;
@@ -97,7 +101,7 @@ class TcpSocket final : public Socket {
 
 struct Dialling {
   explicit Dialling(Loop& loop) : socket(contextOf(loop)) {}
-  Tcp::socket socket;
+  Any::socket socket;
   Function<void(Result<std::unique_ptr<Socket>>)> done;
   Pending timer;
 
@@ -112,7 +116,7 @@ class TcpAcceptor final : public Acceptor {
   struct Impl {
     Impl(Loop& loop, Function<void(std::unique_ptr<Socket>)> took)
         : loop(loop), acceptor(contextOf(loop)), took(std::move(took)) {}
-    void came(Tcp::socket socket) { took(std::make_unique<TcpSocket>(loop, std::move(socket))); }
+    void came(Tcp::socket socket) { took(std::make_unique<AnySocket>(loop, std::move(socket))); }
 
     Loop& loop;
     Tcp::acceptor acceptor;
@@ -127,44 +131,54 @@ class TcpAcceptor final : public Acceptor {
   const std::shared_ptr<Impl> impl_;
 };
 
-}  // namespace
-
-Pending dial(Loop& loop, const Place& place, Duration timeout,
-             Function<void(Result<std::unique_ptr<Socket>>)> done) {
+Pending begin(Loop& loop, const Any::endpoint& to, const std::string& name, Duration timeout,
+              Function<void(Result<std::unique_ptr<Socket>>)> done) {
   auto dialling = std::make_shared<Dialling>(loop);
   dialling->done = std::move(done);
-  std::string name = authority(place.address, place.port);
   auto cannot = [name](std::string_view why) {
     return Error{.code = Code::Unavailable,
                  .message = format("cannot connect to {}: {}", name, why)};
   };
-  Pending cancel([dialling] {
-    dialling->done = nullptr;
-    dialling->timer = {};
-    ErrorCode ignored;
-    dialling->socket.close(ignored);
-  });
-  ErrorCode error;
-  auto address = asio::ip::make_address(place.address, error);
-  if (error) {
-    dialling->timer = loop.after(0s, [dialling = dialling.get(), failed = cannot(error.message())] {
-      dialling->finish(failed);
-    });
-    return cancel;
-  }
   dialling->timer = loop.after(timeout, [dialling = dialling.get(), cannot] {
     ErrorCode ignored;
     dialling->socket.close(ignored);
     dialling->finish(cannot("no answer"));
   });
-  dialling->socket.async_connect(
-      {address, place.port}, [dialling, cannot, &loop](ErrorCode failed) {
-        if (!dialling->done) return;
-        if (failed) return dialling->finish(cannot(failed.message()));
-        dialling->finish(std::unique_ptr<Socket>(
-            std::make_unique<TcpSocket>(loop, std::move(dialling->socket))));
-      });
-  return cancel;
+  dialling->socket.async_connect(to, [dialling, cannot, &loop](ErrorCode failed) {
+    if (!dialling->done) return;
+    if (failed) return dialling->finish(cannot(failed.message()));
+    dialling->finish(
+        std::unique_ptr<Socket>(std::make_unique<AnySocket>(loop, std::move(dialling->socket))));
+  });
+  return Pending([dialling] {
+    dialling->done = nullptr;
+    dialling->timer = {};
+    ErrorCode ignored;
+    dialling->socket.close(ignored);
+  });
+}
+
+}  // namespace
+
+Pending dial(Loop& loop, const Place& place, Duration timeout,
+             Function<void(Result<std::unique_ptr<Socket>>)> done) {
+  ErrorCode error;
+  auto address = asio::ip::make_address(place.address, error);
+  if (error)
+    return loop.after(0s, [done = std::move(done), address = place.address] {
+      done(Error{.code = Code::InvalidArgument, .message = format("{} is no address", address)});
+    });
+  return begin(loop, Tcp::endpoint(address, place.port), authority(place.address, place.port),
+               timeout, std::move(done));
+}
+
+Pending dialUnix(Loop& loop, const std::string& path, Duration timeout,
+                 Function<void(Result<std::unique_ptr<Socket>>)> done) {
+  if (path.size() >= kMaxUnixPath)
+    return loop.after(0s, [done = std::move(done), path] {
+      done(Error{.code = Code::InvalidArgument, .message = format("{} is too long", path)});
+    });
+  return begin(loop, asio::local::stream_protocol::endpoint(path), path, timeout, std::move(done));
 }
 
 Result<std::unique_ptr<Acceptor>> Acceptor::listen(Loop& loop, const Place& place,

@@ -9,7 +9,7 @@
 
 namespace cadre::net {
 
-// A TCP connection, as the bytes on it. Dropping it closes it. Belongs to its loop.
+// A connection, as the bytes on it. Dropping it closes it. Belongs to its loop.
 class Socket {
  public:
   struct Handler {
@@ -27,6 +27,10 @@ class Socket {
 
 Pending dial(Loop& loop, const Place& place, Duration timeout,
              Function<void(Result<std::unique_ptr<Socket>>)> done);
+
+// To a Unix socket.
+Pending dialUnix(Loop& loop, const std::string& path, Duration timeout,
+                 Function<void(Result<std::unique_ptr<Socket>>)> done);
 
 // Takes connections at one place. Dropping it closes it, and not what it took.
 class Acceptor {

@@ -151,6 +151,8 @@ class ProcessRuntime final : public Runtime {
     return out;
   }
 
+  bool isAlive(const RunName& run) const override { return readShim(folderOf(run)).alive; }
+
   Pending start(RunOrder order, Function<void(Result<Run>)> done) override {
     auto image = findImage(options_.images, order.image);
     auto fail = [&](Error error) {
@@ -215,6 +217,10 @@ class ProcessRuntime final : public Runtime {
   void forget(const RunName& run) override {
     std::error_code ignored;
     fs::remove_all(folderOf(run), ignored);
+  }
+
+  Pending close(Function<void(Result<>)> done) override {
+    return loop_.after(0s, [done = std::move(done)] { done(Result<>()); });
   }
 
  private:

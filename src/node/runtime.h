@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@
 #include "node/pod_step.h"
 
 namespace cadre::node {
+
+struct ServiceTable;
 
 struct Mount {
   std::string source, target;
@@ -39,6 +42,8 @@ struct RunOrder {
   std::optional<std::int64_t> user, group;
   bool read_only = false;  // also where nothing is mounted
   std::string log;
+  std::int64_t memory_bytes = 0, cpu_millis = 0;  // at most; 0: as much as there is
+  bool pull = true;                               // an image that is missing may be fetched
 };
 
 // What runs containers. One run of a container happens once, whatever becomes of this process: it
@@ -52,6 +57,7 @@ class Runtime {
   // What there is of former times, by pod and container, oldest first; those that run are listened
   // to from now on.
   virtual std::vector<std::pair<RunName, Run>> find() = 0;
+  virtual bool isAlive(const RunName& run) const = 0;
   // An error is of the order, or of this machine, and says what to do; its code NotFound is of the
   // image. What was started is told by `ended` in the end, once.
   virtual Pending start(RunOrder order, Function<void(Result<Run>)> done) = 0;
@@ -65,6 +71,25 @@ class Runtime {
   // Forgets all ended runs of a pod, or one of them.
   virtual void forget(const std::string& pod) = 0;
   virtual void forget(const RunName& run) = 0;
+
+  // Where the containers of a pod share something, a network, that comes before them all: prepare()
+  // makes it, and the pod's address is known from then on, empty before. It may be lost, and is
+  // then made again. Nothing: pods share nothing here, and others give them addresses.
+  virtual std::optional<std::string> addressOf(const std::string& /*pod*/) const {
+    return std::nullopt;
+  }
+  virtual Pending prepare(const std::string& /*pod*/, const std::string& /*hostname*/,
+                          Function<void(Result<>)> /*done*/) {
+    return {};
+  }
+  // Where connections to Services go, for pods that have a network of their own.
+  virtual void serve(const ServiceTable& /*table*/) {}
+  // No container of it runs any more, nor will: what they share goes.
+  virtual void release(const std::string& /*pod*/) {}
+  // The same for all pods but these.
+  virtual void keepOnly(const std::set<std::string>& /*pods*/) {}
+  // When nothing runs any more: takes everything away that is not for the next time.
+  virtual Pending close(Function<void(Result<>)> done) = 0;
 
   Function<void(const RunName& name, const Run& run)> ended;
 };

@@ -5,7 +5,6 @@
 
 #include "base/format.h"
 #include "kube/watch.h"
-#include "net/relay.h"
 #include "node/pods.h"
 
 namespace cadre::node {
@@ -15,7 +14,6 @@ using json::Value;
 
 constexpr std::string_view kDomain = "svc.cluster.local";
 constexpr std::string_view kServiceName = "kubernetes.io/service-name";
-constexpr Duration kAgain = 5s;
 
 bool isHeadless(const Value& service) { return service["spec"]["clusterIP"].string() == "None"; }
 
@@ -27,20 +25,12 @@ bool isReadyEndpoint(const Value& endpoint) {
 }  // namespace
 
 struct ServiceProxy::Impl {
-  using Listening = std::pair<std::string, std::uint16_t>;  // address and port
-  struct Served {
-    kube::ObjectKey service;
-    std::string port;  // its name
-    std::unique_ptr<net::Relay> relay;
-    std::size_t turn = 0;
-    std::string trouble;
-  };
-
   Impl(net::Loop& loop, kube::Client& client, Random& random, Logger* logger,
-       Function<void()> changed)
+       Function<void()> changed, Function<void(const ServiceTable&)> served)
       : loop(loop),
-        logger(logger),
         changed(std::move(changed)),
+        served(std::move(served)),
+        relays(loop, logger),
         services(client, {.resource = kServices}, random, [this](const auto&) { lookSoon(); }),
         slices(client, {.resource = kSlices}, random,
                [this](const kube::Mirror::Change& change) { sliceChanged(change); }) {}
@@ -79,49 +69,20 @@ struct ServiceProxy::Impl {
   }
 
   void look() {
-    std::map<Listening, std::pair<kube::ObjectKey, std::string>> wanted;
+    ServiceTable table;
     services.forEach([&](const kube::ObjectKey& key, const Value& service) {
       const std::string& address = service["spec"]["clusterIP"].string();
       if (!address.starts_with("127.")) return;
       for (const Value& port : service["spec"]["ports"].array())
         if (const std::string& protocol = port["protocol"].string();
             protocol.empty() || protocol == "TCP")
-          wanted[{address, static_cast<std::uint16_t>(port["port"].integer())}] = {
-              key, port["name"].string()};
+          table.entries[{address, static_cast<std::uint16_t>(port["port"].integer())}] = {
+              key.text(), placesOf(key, port["name"].string())};
     });
-    std::erase_if(served, [&](const auto& one) {
-      auto still = wanted.find(one.first);
-      return still == wanted.end() || still->second.first != one.second->service ||
-             still->second.second != one.second->port;
-    });
-    bool trouble = false;
-    for (const auto& [where, what] : wanted) {
-      auto& one = served[where];
-      if (!one) one = std::make_unique<Served>(Served{.service = what.first, .port = what.second});
-      if (!one->relay) listen(where, *one);
-      trouble |= !one->relay;
-    }
-    again = trouble ? loop.after(kAgain, [this] { look(); }) : Pending();
+    relays.listen(table);
+    if (std::exchange(told_table, table) != table) served(table);
     std::string now = names("");
     if (std::exchange(told, now) != now) changed();
-  }
-
-  void listen(const Listening& where, Served& one) {
-    auto relay = net::Relay::listen(loop, {where.first, where.second},
-                                    [this, &one]() -> std::optional<net::Place> {
-                                      auto places = placesOf(one.service, one.port);
-                                      if (places.empty()) return std::nullopt;
-                                      return places[one.turn++ % places.size()];
-                                    });
-    if (relay) {
-      one.relay = *std::move(relay);
-      return;
-    }
-    std::string why = relay.error().message;
-    if (relay.error().code == Code::Forbidden)
-      why += "; ports below 1024 are for root, or allowed by net.ipv4.ip_unprivileged_port_start";
-    if (std::exchange(one.trouble, why) != why && logger)
-      logger->warn("a Service cannot be served", {{"service", one.service.text()}, {"error", why}});
   }
 
   std::string names(std::string_view from) const {
@@ -153,19 +114,21 @@ struct ServiceProxy::Impl {
   }
 
   net::Loop& loop;
-  Logger* const logger;
   const Function<void()> changed;
+  const Function<void(const ServiceTable&)> served;
+  ServiceRelays relays;
   // By Service, then by the name of the slice.
   std::map<kube::ObjectKey, std::map<std::string, Value>> endpoints;
-  std::map<Listening, std::unique_ptr<Served>> served;
+  ServiceTable told_table;
   std::string told;  // the names
-  Pending soon, again;
+  Pending soon;
   kube::Mirror services, slices;
 };
 
 ServiceProxy::ServiceProxy(net::Loop& loop, kube::Client& client, Random& random, Logger* logger,
-                           Function<void()> changed)
-    : impl_(std::make_unique<Impl>(loop, client, random, logger, std::move(changed))) {}
+                           Function<void()> changed, Function<void(const ServiceTable&)> served)
+    : impl_(std::make_unique<Impl>(loop, client, random, logger, std::move(changed),
+                                   std::move(served))) {}
 ServiceProxy::~ServiceProxy() = default;
 
 std::string ServiceProxy::namesFor(std::string_view ns) const { return impl_->names(ns); }

@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "kube/client.h"
 #include "net/loop.h"
+#include "node/service_table.h"
 
 namespace cadre::node {
 
@@ -14,9 +15,9 @@ namespace cadre::node {
 // pods, in turn. And tells their names, for the hosts files of pods. TCP only.
 class ServiceProxy {
  public:
-  // `changed`: names are others than before.
+  // `changed`: names are others than before. `served`: connections go elsewhere than before.
   ServiceProxy(net::Loop& loop, kube::Client& client, Random& random, Logger* logger,
-               Function<void()> changed);
+               Function<void()> changed, Function<void(const ServiceTable&)> served);
   ~ServiceProxy();
 
   // "ADDRESS\tweb.ns.svc.cluster.local web.ns.svc web.ns web" by line, as seen from a namespace.

@@ -14,7 +14,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +22,7 @@
 #include "json/parse.h"
 #include "json/texts.h"
 #include "json/write.h"
+#include "node/log_file.h"
 
 namespace cadre::node {
 namespace {
@@ -105,37 +105,6 @@ Descriptor takeLock(const std::string& folder, bool& held) {
   return file;
 }
 
-// What a container prints, line by line. Never holds it up: what a full disk does not take is lost.
-class LogFile {
- public:
-  LogFile(std::string path, std::size_t max_bytes) : path_(std::move(path)), limit_(max_bytes) {
-    open();
-  }
-
-  void add(std::string_view stream, std::string_view text, bool whole) {
-    std::string line = format("{} {} {} {}\n", formatTimeMicros(SystemClock().now()), stream,
-                              whole ? 'F' : 'P', text);
-    if (size_ + line.size() > limit_) {
-      (void)rename(path_.c_str(), (path_ + ".1").c_str());
-      open();
-    }
-    if (file_ && writeAll(file_.get(), line)) size_ += line.size();
-  }
-
- private:
-  void open() {
-    file_ = Descriptor(
-        ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
-    struct stat about{};
-    size_ = file_ && fstat(file_.get(), &about) == 0 ? static_cast<std::size_t>(about.st_size) : 0;
-  }
-
-  const std::string path_;
-  const std::size_t limit_;
-  std::size_t size_ = 0;
-  Descriptor file_;
-};
-
 // One of its two streams.
 class Stream {
  public:
@@ -174,8 +143,12 @@ class Stream {
  private:
   void put(std::string_view line, bool whole) {
     for (; line.size() > kMaxLine; line.remove_prefix(kMaxLine))
-      log_.add(name_, line.substr(0, kMaxLine), false);
-    log_.add(name_, line, whole);
+      add(line.substr(0, kMaxLine), false);
+    add(line, whole);
+  }
+
+  void add(std::string_view text, bool whole) {
+    log_.add(logLine(formatTimeMicros(SystemClock().now()), name_, text, whole));
   }
 
   const std::string_view name_;
@@ -378,7 +351,7 @@ Result<ShimOrder> ShimOrder::parse(const json::Value& value) {
   ShimOrder order{.sandbox = textsOf(value["sandbox"]),
                   .command = textsOf(value["command"]),
                   .log = value["log"].string()};
-  order.max_log_bytes = static_cast<std::size_t>(value["maxLogBytes"].integer(10 << 20));
+  order.max_log_bytes = static_cast<std::size_t>(value["maxLogBytes"].integer(kMaxLogBytes));
   if (order.command.empty() || order.log.empty())
     return Error{
         .code = Code::InvalidArgument,

@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "json/patch.h"
 #include "json/write.h"
+#include "kube/quantity.h"
 #include "kube/watch.h"
 #include "node/pod_data.h"
 #include "node/pods.h"
@@ -38,6 +39,11 @@ std::optional<std::int64_t> idOf(const Value& pod, const Value& container, std::
   return std::nullopt;
 }
 
+kube::Quantity limitOf(const Value& container, std::string_view resource) {
+  auto limit = kube::Quantity::fromJson(container["resources"]["limits"][resource]);
+  return limit ? *limit : kube::Quantity();
+}
+
 std::int64_t versionOf(const Value& object) {
   return parseInt(kube::resourceVersion(object)).value_or(0);
 }
@@ -52,7 +58,8 @@ struct Supervisor::Impl {
     std::map<std::string, std::unique_ptr<Probes>> probes;
     std::map<std::string, Pending> starting;
     std::map<std::string, std::pair<Time, Duration>> retries;  // of what cannot be started
-    Pending timer, soon, binding, writing, removing;
+    Pending timer, soon, binding, writing, removing, preparing;
+    bool is_preparing = false;
     bool gone = false;  // from the API
   };
 
@@ -95,6 +102,7 @@ struct Supervisor::Impl {
     std::set<std::string> known;
     for (const auto& [uid, pod] : pods) known.insert(uid);
     volumes.keepOnly(known);
+    runtime.keepOnly(known);
     for (const auto& [uid, runs] : std::exchange(found, {})) {
       for (const auto& [name, run] : runs)
         if (run.state != Run::State::Ended) orphans.insert(name);
@@ -197,6 +205,7 @@ struct Supervisor::Impl {
       if (due) step.due = step.due ? std::min(*step.due, *due) : due;
     }
     tell(uid, pod, step.status);
+    if (isFinished(pod.object) && !isLive(pod)) runtime.release(uid);
     if (step.over) remove(uid, pod);
     pod.timer = {};
     if (step.due) lookLater(uid, std::max<Duration>(*step.due - now(), 10ms));
@@ -220,11 +229,16 @@ struct Supervisor::Impl {
                                  });
   }
 
-  // Each pod has an address of its own on the loopback: the one it had, or one by its uid.
+  // Each pod has an address of its own: the runtime's, or one on the loopback, which is the one it
+  // had, or one by its uid.
   void giveAddress(Pod& pod) {
+    std::string address = pod.object["status"]["podIP"].string();
+    if (auto own = runtime.addressOf(std::string(kube::uid(pod.object)))) {
+      pod.seen.address = own->empty() ? address : *own;
+      return;
+    }
     std::set<std::string> taken;
     for (const auto& [uid, other] : pods) taken.insert(other->seen.address);
-    std::string address = pod.object["status"]["podIP"].string();
     for (int i = 0; address.empty() || taken.contains(address); ++i) {
       std::uint64_t hash = std::hash<std::string>()(format("{} {}", kube::uid(pod.object), i));
       address = format("127.{}.{}.{}", 64 + hash % 32, (hash >> 8) % 256, 1 + (hash >> 16) % 254);
@@ -253,7 +267,7 @@ struct Supervisor::Impl {
       return;
     }
     const Value* container = containerOf(pod.object, name);
-    if (!container) return;
+    if (!container || !isPrepared(uid, pod, name)) return;
     // What the pod says of itself is as it will be told.
     Value self = pod.object;
     self.make("status").make("podIP") = pod.seen.address;
@@ -286,6 +300,27 @@ struct Supervisor::Impl {
           }
           lookSoon(uid);
         });
+  }
+
+  // What its containers share comes first; then it is looked at again.
+  bool isPrepared(const std::string& uid, Pod& pod, const std::string& name) {
+    auto address = runtime.addressOf(uid);
+    if (!address) return true;
+    if (!address->empty()) {
+      pod.seen.address = *address;
+      return true;
+    }
+    if (std::exchange(pod.is_preparing, true)) return false;
+    pod.preparing =
+        runtime.prepare(uid, hostnameOf(pod.object), [this, uid, name](const Result<>& result) {
+          auto known = pods.find(uid);
+          if (known == pods.end()) return;
+          known->second->is_preparing = false;
+          if (!result)
+            return cannot(uid, *known->second, name, "CreatePodSandboxError", result.error());
+          lookSoon(uid);
+        });
+    return false;
   }
 
   // The last one and the one before it are told of; what was earlier is of no use to anybody.
@@ -347,7 +382,10 @@ struct Supervisor::Impl {
                    .user = idOf(pod, container, "runAsUser"),
                    .group = idOf(pod, container, "runAsGroup"),
                    .read_only = container["securityContext"]["readOnlyRootFilesystem"].boolean(),
-                   .log = logOf(options.folder, pod, container["name"].string(), attempt)};
+                   .log = logOf(options.folder, pod, container["name"].string(), attempt),
+                   .memory_bytes = limitOf(container, "memory").value(),
+                   .cpu_millis = limitOf(container, "cpu").milliValue(),
+                   .pull = container["imagePullPolicy"].string() != "Never"};
     CADRE_LET(order.mounts, volumes.mount(pod, container, hostname, lookup, env));
     return order;
   }

@@ -118,8 +118,12 @@ Result<std::string> Volumes::make(const Value& pod, const Value& volume,
   }
   if (const Value& claim = volume["persistentVolumeClaim"]; claim.isObject())
     place = format("{}/claims/{}/{}", folder_, kube::ns(pod), claim["claimName"].string());
+  std::error_code ignored;
+  bool is_new = !fs::exists(place, ignored);
   CADRE_TRY(makeFolder(place));
   if (!isWritten(volume)) {
+    // For every user of the containers; nobody else gets as far as this.
+    if (is_new) fs::permissions(place, fs::perms::all, ignored);
     if (volume["emptyDir"].isObject() || volume["persistentVolumeClaim"].isObject() ||
         volume.object().size() <= 1)
       return place;

@@ -12,6 +12,8 @@ from hubs import CADRE, PATIENCE, HubTest, tool, wait_until  # noqa: E402, F401
 
 
 class UpCase(HubTest):
+    runtime = "process"
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="cadre-up-")
         self.addCleanup(folder.cleanup)
@@ -21,8 +23,8 @@ class UpCase(HubTest):
         self.addCleanup(self.down)
 
     def up(self, *argv):
-        self.process = subprocess.Popen([CADRE, "up", "--data", self.data, *argv], text=True, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE)
+        self.process = subprocess.Popen([CADRE, "up", "--data", self.data, "--runtime", self.runtime, *argv], text=True,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.assertEqual(self.process.stdout.readline().strip(), str(self.kubeconfig), "it did not come up")
 
     def down(self):

@@ -1,0 +1,437 @@
+"""`cadre up` with pods that are containers, by a Docker of the test's own: with its own folders and socket, in a network
+namespace of its own, where its bridges and its firewall are in nobody's way."""
+
+import ctypes
+import http.client
+import io
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tarfile
+import tempfile
+import time
+import unittest
+import urllib.error
+import urllib.parse
+import urllib.request
+
+from ups import CADRE, PATIENCE, UpCase, wait_until
+
+KILLS = int(os.environ.get("CADRE_KILLS", "4"))
+CLONE_NEWNET = 0x40000000
+DOCKERD = shutil.which("dockerd", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+BUSYBOX = shutil.which("busybox")
+# What a server says to a request, at HOST PORT.
+ASK = """ask() { bash -c 'exec 3<> /dev/tcp/$0/$1 && printf "GET /text HTTP/1.0\\r\\n\\r\\n" >&3 && timeout 5 cat <&3 | grep hello' $1 $2; }; """
+WEB = "exec httpd -f -vv -p 8080 -h /page"
+
+
+def enter_own_network(test_class):
+    """From now on, until the class is done with."""
+    system = ctypes.CDLL(None, use_errno=True)
+    before = open("/proc/self/ns/net", "rb")
+    test_class.addClassCleanup(before.close)
+    if system.unshare(CLONE_NEWNET) != 0:
+        raise unittest.SkipTest("this system gives nobody a network namespace: " + os.strerror(ctypes.get_errno()))
+    test_class.addClassCleanup(lambda: system.setns(before.fileno(), CLONE_NEWNET))
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+
+
+class Engine:
+    """A Docker Engine for one test class, in the network namespace that the test is in."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.socket = self.folder / "docker.sock"
+        self.process = None
+        self.start()
+
+    def start(self):
+        log = open(self.folder / "dockerd.log", "ab")
+        self.process = subprocess.Popen(
+            [DOCKERD, "--data-root", self.folder / "data", "--exec-root", self.folder / "exec", "--pidfile", self.folder / "pid",
+             "-H", f"unix://{self.socket}", "--bridge", "none",
+             "--default-address-pool", "base=10.213.0.0/16,size=24"], stdout=log, stderr=log)
+        log.close()
+        if not wait_until(lambda: self.process.poll() is not None or self.answers(), PATIENCE) or self.process.poll() is not None:
+            raise AssertionError("dockerd did not start:\n" + (self.folder / "dockerd.log").read_text()[-4000:])
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(PATIENCE)
+
+    def answers(self):
+        try:
+            return self.ask("GET", "/_ping")[0] == 200
+        except OSError:
+            return False
+
+    def ask(self, method, target, body=None, kind="application/json"):
+        connection = http.client.HTTPConnection("localhost", timeout=PATIENCE)
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.settimeout(PATIENCE)
+        try:
+            connection.sock.connect(str(self.socket))
+            connection.request(method, target, body, {"Content-Type": kind} if body else {})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def containers(self):
+        return json.loads(self.ask("GET", "/containers/json?all=1")[1])
+
+    def networks(self):
+        return [n["Name"] for n in json.loads(self.ask("GET", "/networks")[1]) if n["Name"].startswith("cadre")]
+
+    def load(self, name):
+        """An image of busybox, of a shell that knows names (static programs of glibc do not), and of what it lacks."""
+        programs = [shutil.which(program) for program in ("bash", "flock")]
+        used = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=True).stdout
+        tar = io.BytesIO()
+        with tarfile.open(fileobj=tar, mode="w") as out:
+            out.add(BUSYBOX, "bin/busybox")
+            for program in programs:
+                out.add(os.path.realpath(program), f"bin/{pathlib.Path(program).name}")
+            for library in sorted(set(re.findall(r"\s(/\S+) \(", used))):
+                out.add(os.path.realpath(library), library.removeprefix("/"))
+            for applet in subprocess.run([BUSYBOX, "--list"], capture_output=True, text=True, check=True).stdout.split():
+                if applet not in ("busybox", "bash", "flock"):
+                    link = tarfile.TarInfo(f"bin/{applet}")
+                    link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+                    out.addfile(link)
+            for folder in "tmp", "etc", "page":
+                made = tarfile.TarInfo(folder)
+                made.type, made.mode = tarfile.DIRTYPE, 0o1777
+                out.addfile(made)
+        changes = urllib.parse.quote("ENV PATH=/bin")
+        status, said = self.ask("POST", f"/images/create?fromSrc=-&repo={name}&tag=1&changes={changes}", tar.getvalue(), "application/x-tar")
+        assert status == 200 and b"error" not in said, said
+
+
+def deployment(replicas=3, command=WEB, image="box:1", **container):
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+            "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {
+                    "terminationGracePeriodSeconds": 5,
+                    "volumes": [{"name": "page", "configMap": {"name": "page"}}, {"name": "scratch", "emptyDir": {}}],
+                    "initContainers": [{"name": "first", "image": image, "command": ["sh", "-c", "echo made > /scratch/file"],
+                                        "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}]}],
+                    "containers": [{
+                        "name": "web", "image": image, "command": ["sh", "-c", f"echo serving as $NAME at $POD_IP; {command}"],
+                        "env": [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+                                {"name": "NAME", "valueFrom": {"secretKeyRef": {"name": "names", "key": "mine"}}}],
+                        "volumeMounts": [{"name": "page", "mountPath": "/page"}, {"name": "scratch", "mountPath": "/scratch"}],
+                        "startupProbe": {"exec": {"command": ["grep", "made", "/scratch/file"]}, "periodSeconds": 1},
+                        "readinessProbe": {"httpGet": {"path": "/text", "port": 8080}, "periodSeconds": 1},
+                        "livenessProbe": {"tcpSocket": {"port": 8080}}, **container}]}}}}
+
+
+THINGS = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "page"}, "data": {"text": "hello"}},
+          {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "names"}, "stringData": {"mine": "jane"}}]
+
+
+def job(name, command, **container):
+    words = command if isinstance(command, list) else ["sh", "-c", command]
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": {"backoffLimit": 0, "template": {
+        "metadata": {"labels": {"app": name}}, "spec": {
+            "restartPolicy": "Never", "volumes": [{"name": "scratch", "emptyDir": {}}], "containers": [
+                {"name": "work", "image": "box:1", "command": words, **container}]}}}}
+
+
+@unittest.skipUnless(DOCKERD, "dockerd is not installed: `tools/install docker`")
+@unittest.skipUnless(os.getuid() == 0, "only root can start dockerd")
+@unittest.skipUnless(BUSYBOX, "busybox is not installed: `tools/install cluster`")
+class DockerTest(UpCase):
+    runtime = "docker"
+
+    @classmethod
+    def setUpClass(cls):
+        enter_own_network(cls)
+        folder = tempfile.TemporaryDirectory(prefix="cadre-docker-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.engine = Engine(folder.name)
+        cls.addClassCleanup(lambda: cls.engine.stop())
+        cls.engine.load("box")
+        before = os.environ.get("DOCKER_HOST")
+        os.environ["DOCKER_HOST"] = f"unix://{cls.engine.socket}"
+        cls.addClassCleanup(lambda: os.environ.pop("DOCKER_HOST") if before is None else os.environ.update(DOCKER_HOST=before))
+
+    def down(self):
+        super().down()
+        self.assertEqual(([c["Names"] for c in self.engine.containers()], self.engine.networks()), ([], []), "something is left")
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.communicate(timeout=PATIENCE)
+
+    def running(self):
+        """The containers that run, without those that hold networks."""
+        return sorted(c["Id"] for c in self.engine.containers() if c["State"] == "running" and "dev.cadre.container" in c["Labels"])
+
+    @staticmethod
+    def text(pod, path="text"):
+        with urllib.request.urlopen(f"http://{pod['status']['podIP']}:8080/{path}", timeout=PATIENCE) as answer:
+            return answer.read().decode()
+
+    def wait_job(self, name, condition="Complete"):
+        self.kubectl(self, "wait", f"job/{name}", f"--for=condition={condition}", f"--timeout={PATIENCE}s")
+
+    @staticmethod
+    def runs(pods):
+        return sorted((p["metadata"]["uid"], p["status"]["podIP"], c["containerID"], c["restartCount"], c["state"]["running"]["startedAt"])
+                      for p in pods for c in p["status"]["containerStatuses"])
+
+    def test_pods_run_and_outlive_a_kill(self):
+        self.up()
+        self.apply(*THINGS, deployment())
+        pods = self.ready(3)
+        self.assertEqual({self.text(pod) for pod in pods}, {"hello"})
+        self.assertEqual(len({pod["status"]["podIP"] for pod in pods}), 3)
+        self.assertEqual({pod["status"]["podIP"].rsplit(".", 2)[0] for pod in pods}, {"10.213"})
+        name = pods[0]["metadata"]["name"]
+        self.assertEqual(self.kubectl(self, "logs", name).splitlines()[0], f"serving as jane at {pods[0]['status']['podIP']}")
+
+        # Killed, and there again: the same containers, none twice, and of their logs no line is missing.
+        before, containers = self.runs(pods), self.running()
+        self.kill()
+        for number in range(20):
+            with self.assertRaises(urllib.error.HTTPError):
+                self.text(pods[0], f"none{number}")
+        self.up()
+        self.assertEqual(self.runs(self.ready(3)), before)
+        self.assertEqual(self.running(), containers)
+        def seen():
+            lines = self.kubectl(self, "logs", name).splitlines()
+            return [sum(line.endswith(f"url:/none{n}") for line in lines) for n in range(20)]
+        self.wait_for(lambda: seen() == [1] * 20, "its log has each line once")
+        self.assertEqual(self.kubectl(self, "logs", name).count("serving as jane"), 1)
+
+        # Files follow their ConfigMap.
+        self.kubectl(self, "patch", "cm", "page", "--type=merge", "-p", '{"data": {"text": "changed"}}')
+        self.wait_for(lambda: {self.text(pod) for pod in pods} == {"changed"}, "the file has changed")
+
+        # One that dies comes again, as the same pod at the same address.
+        first = pods[0]["status"]["containerStatuses"][0]["containerID"].removeprefix("docker://")
+        self.engine.ask("POST", f"/containers/{first}/kill?signal=KILL")
+        def again():
+            pod = next(p for p in self.pods() if p["metadata"]["uid"] == pods[0]["metadata"]["uid"])
+            return pod if pod["status"]["containerStatuses"][0]["restartCount"] == 1 and pod["status"]["containerStatuses"][0]["ready"] else None
+        self.wait_for(again, "it was started again")
+        ended = again()["status"]["containerStatuses"][0]["lastState"]["terminated"]
+        self.assertEqual((ended["exitCode"], ended["reason"]), (137, "Error"))
+        self.assertEqual(again()["status"]["podIP"], pods[0]["status"]["podIP"])
+        self.assertIn("serving as jane", self.kubectl(self, "logs", name, "--previous"))
+
+        # None, and nothing is left of them.
+        self.kubectl(self, "delete", "deploy/web")
+        self.wait_for(lambda: self.pods() == [] and self.engine.containers() == [], "they are gone")
+        self.assertEqual(list((self.data / "docker/runs").iterdir()), [])
+
+    def test_what_goes_wrong_is_told_as_everywhere(self):
+        self.up()
+        self.apply(job("good", "echo out; echo err >&2; id -u; hostname"), job("bad", "exit 3"), job("none", ["no-such-program"]),
+                   job("user", ["sh", "-c", "id -u; id -g"], securityContext={"runAsUser": 1234, "runAsGroup": 4321}),
+                   job("large", "yes 0123456789012345678901234567890123456789 | head -c 30000000; echo; echo end"),
+                   job("closed", "! touch /file", securityContext={"readOnlyRootFilesystem": True}),
+                   job("hungry", "x=x; while :; do x=$x$x; done", resources={"limits": {"memory": "32Mi"}}),
+                   job("writer", "echo text > /scratch/file && cat /scratch/file", securityContext={"runAsUser": 1234},
+                       volumeMounts=[{"name": "scratch", "mountPath": "/scratch"}]),
+                   job("missing", "true", image="none.invalid/none:1"), job("never", "true", image="none:1", imagePullPolicy="Never"))
+        for name in "good", "user", "large", "closed", "writer":
+            self.wait_job(name)
+        for name in "bad", "none", "hungry":
+            self.wait_job(name, "Failed")
+        self.assertEqual(sorted(self.kubectl(self, "logs", "job/good").split()),
+                         sorted(["out", "err", "0", self.pods("app=good")[0]["metadata"]["name"]]))
+        self.assertEqual(self.kubectl(self, "logs", "job/user").split(), ["1234", "4321"])
+        def ended(name):
+            return self.pods(f"app={name}")[0]["status"]["containerStatuses"][0]["state"]["terminated"]
+        self.assertEqual((ended("bad")["exitCode"], ended("bad")["reason"]), (3, "Error"))
+        self.assertEqual((ended("none")["exitCode"], ended("none")["reason"]), (128, "StartError"))
+        self.assertIn("no-such-program", ended("none")["message"])
+        self.assertEqual((ended("hungry")["exitCode"], ended("hungry")["reason"]), (137, "OOMKilled"))
+        self.assertEqual(self.kubectl(self, "logs", "job/large", "--tail=1").strip(), "end")
+        size = sum(f.stat().st_size for f in (self.data / "node/logs").rglob("*") if f.is_file())
+        self.assertLess(size, 25 << 20)
+        def waits(name):
+            return [s["state"].get("waiting", {}) for p in self.pods(f"app={name}") for s in p["status"].get("containerStatuses", [])]
+        for name, why in ("missing", "`docker load`"), ("never", "imagePullPolicy is Never"):
+            self.wait_for(lambda: any(w.get("reason") == "ErrImagePull" and why in w["message"] for w in waits(name)), "it says so")
+        # What is over holds no network.
+        self.wait_for(lambda: self.running() == [] and
+                      not any(c["Labels"]["dev.cadre.pod"] == self.pods("app=good")[0]["metadata"]["uid"] for c in self.engine.containers()),
+                      "its network is gone")
+
+    def test_restarts_come_ever_later(self):
+        self.up()
+        self.apply(*THINGS, deployment(1, "sleep 1; exit 5", startupProbe=None, readinessProbe=None, livenessProbe=None))
+        def state():
+            pods = self.pods()
+            statuses = pods[0]["status"].get("containerStatuses", [{}]) if pods else [{}]
+            return statuses[0]
+        self.wait_for(lambda: state().get("state", {}).get("waiting", {}).get("reason") == "CrashLoopBackOff", "it waits")
+        self.assertEqual(state()["lastState"]["terminated"]["exitCode"], 5)
+        self.wait_for(lambda: state().get("restartCount", 0) >= 2, "it is tried again")
+
+    def test_down_after_a_kill_and_up_again(self):
+        self.up()
+        self.apply(*THINGS, deployment())
+        self.ready(3)
+        self.kill()
+        self.assertEqual(len(self.running()), 3)
+        done = subprocess.run([CADRE, "down", "--data", self.data], text=True, capture_output=True, timeout=PATIENCE)
+        self.assertEqual((done.returncode, done.stdout), (0, "it was not up; 3 containers ended\n"), done.stderr)
+        self.assertEqual((self.engine.containers(), self.engine.networks()), ([], []))
+        self.up()
+        self.wait_for(lambda: all(c["restartCount"] == 1 and c["ready"] for p in self.ready(3) for c in p["status"]["containerStatuses"]),
+                      "each runs a second time")
+
+    def test_what_belongs_to_no_pod_ends(self):
+        self.up()
+        self.apply(*THINGS, deployment())
+        self.ready(3)
+        self.kill()
+        for part in "hub.db", "hub.db-wal", "hub.db.last":
+            (self.data / part).unlink(missing_ok=True)
+        self.up()
+        self.wait_for(lambda: self.engine.containers() == [] and list((self.data / "docker/runs").iterdir()) == [], "they end")
+
+    def test_a_restart_of_docker(self):
+        self.up()
+        self.apply(*THINGS, deployment())
+        self.ready(3)
+        self.engine.stop()
+        self.engine.start()
+        def again():
+            pods = self.pods()
+            return len(pods) == 3 and all(c["restartCount"] == 1 and c["ready"] for p in pods for c in p["status"]["containerStatuses"])
+        self.wait_for(again, "each runs a second time")
+        self.assertEqual({self.text(pod) for pod in self.ready(3)}, {"hello"})
+        self.assertEqual(len(self.running()), 3)
+        for pod in self.pods():
+            log = self.kubectl(self, "logs", pod["metadata"]["name"], "--previous")
+            self.assertEqual(log.count("serving as jane"), 1, log)
+
+    def test_kills(self):
+        marks = self.data.parent / "marks"
+        marks.mkdir()
+        once = 'exec 9> /marks/$POD_UID.lock; flock -n 9 || { touch /marks/twice.$POD_UID; exit 1; }; trap "exit 0" TERM; while :; do sleep 0.05; done'
+        def replicas(name, count):
+            return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": {
+                "replicas": count, "selector": {"matchLabels": {"app": "web", "part": name}}, "template": {
+                    "metadata": {"labels": {"app": "web", "part": name}}, "spec": {
+                        "terminationGracePeriodSeconds": 2, "volumes": [{"name": "marks", "hostPath": {"path": str(marks)}}],
+                        "containers": [{"name": "once", "image": "box:1", "command": ["sh", "-c", once],
+                                        "env": [{"name": "POD_UID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}],
+                                        "volumeMounts": [{"name": "marks", "mountPath": "/marks"}]}]}}}}
+        def containers(selector):
+            return {p["metadata"]["uid"]: p["status"]["containerStatuses"][0]["containerID"] for p in self.pods(selector)}
+        chance = random.Random(os.environ.get("SEED", "1"))
+        self.up()
+        self.apply(replicas("stays", 2), replicas("moves", 2))
+        self.ready(4)
+        stays = containers("part=stays")
+        for number in range(KILLS):  # in the middle of something
+            template = {"spec": {"template": {"metadata": {"annotations": {"number": str(number)}}}}}
+            self.kubectl(self, *chance.choice([["scale", "deploy/moves", f"--replicas={chance.randint(0, 4)}"],
+                                               ["patch", "deploy/moves", "-p", json.dumps(template)]]))
+            time.sleep(chance.uniform(0, 1.5))
+            self.kill()
+            self.up()
+        self.kubectl(self, "scale", "deploy/moves", "--replicas=3")
+        self.ready(5)
+        self.assertEqual(containers("part=stays"), stays, "what nobody touched runs on")
+        self.assertEqual([f.name for f in marks.glob("twice.*")], [])
+        # As many as there are pods, each with its network.
+        self.wait_for(lambda: len(self.running()) == 5 and len(self.engine.containers()) == 10, "nothing is left over")
+
+    def test_the_runtime_is_chosen_and_told(self):
+        self.runtime = "auto"
+        self.up()
+        self.process.send_signal(signal.SIGTERM)
+        self.assertIn(f"pods run as containers, by Docker at {self.engine.socket}", self.process.communicate(timeout=PATIENCE)[1])
+        self.process = None
+        # What one runtime has left ends when the next one is another.
+        self.runtime = "docker"
+        self.up()
+        self.apply(*THINGS, deployment(1))
+        self.ready(1)
+        self.kill()
+        self.runtime = "process"
+        self.up()
+        self.assertEqual((self.engine.containers(), self.engine.networks()), ([], []))
+        env = {**os.environ, "DOCKER_HOST": f"unix://{self.data}/none"}
+        done = subprocess.run([CADRE, "up", "--data", self.data.parent / "other", "--runtime", "docker"], env=env, text=True,
+                              capture_output=True, timeout=PATIENCE)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"Docker does not answer at {self.data}/none: start it", done.stderr)
+
+    def test_services_have_addresses_and_names(self):
+        def service(name, port, **spec):
+            return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+                    "spec": {"selector": {"app": "web"}, "ports": [{"port": port, "targetPort": 8080}], **spec}}
+        self.up()
+        # This one runs before there is anybody to talk to.
+        self.apply(job("early", ASK + "until ask web 8080 2> /dev/null; do sleep 0.2; done"))
+        # At the port of a Service its own pods listen, too, on every address.
+        self.apply(*THINGS, deployment(), service("web", 8080), service("low", 80), service("each", 8080, clusterIP="None"))
+        pods = self.ready(3)
+        address = self.kubectl(self, "get", "svc", "web", "-o", "jsonpath={.spec.clusterIP}")
+        self.assertRegex(address, r"^127\.(9[6-9]|10\d|11[01])\.")
+        self.wait_job("early")
+        self.assertIn("hello", self.kubectl(self, "logs", "job/early"))
+        names = ["web 8080", "web.default 8080", "web.default.svc 8080", "web.default.svc.cluster.local 8080", "low 80", f"{address} 8080", "each 8080"]
+        for number, name in enumerate(names):
+            self.apply(job(f"j{number}", f"{ASK} for i in 1 2 3; do ask {name}; done"))
+        for number in range(len(names)):
+            self.wait_job(f"j{number}")
+            self.assertEqual(self.kubectl(self, "logs", f"job/j{number}"), "hello\nhello\nhello\n", names[number])
+        # Each pod was asked, by the pods themselves, from addresses of their own.
+        own = {p["status"]["podIP"] for p in pods}
+        for pod in pods:
+            asked = re.findall(r"(10\.213\.\d+\.\d+)\]?:\d+: url:/text", self.kubectl(self, "logs", pod["metadata"]["name"]))
+            self.assertTrue(set(asked) - own - {"10.213.0.1"}, asked)
+        # A port that the Service does not have leads nowhere.
+        self.apply(job("none", ASK + "! ask web 8081"))
+        self.wait_job("none")
+        # From the machine itself, too.
+        with urllib.request.urlopen(f"http://{address}:8080/text", timeout=PATIENCE) as answer:
+            self.assertEqual(answer.read(), b"hello")
+        # Who is not ready, or gone, is not asked.
+        self.kubectl(self, "scale", "deploy/web", "--replicas=0")
+        self.wait_for(lambda: self.pods() == [], "they are gone")
+        self.apply(job("gone", ASK + "! ask web 8080"))
+        self.wait_job("gone")
+        self.kubectl(self, "scale", "deploy/web", "--replicas=1")
+        self.ready(1)
+        self.apply(job("again", ASK + "until ask web 8080; do sleep 0.2; done"))
+        self.wait_job("again")
+
+    def test_what_pods_share_is_made_again(self):
+        self.up()
+        self.apply(*THINGS, deployment(1))
+        pod = self.ready(1)[0]
+        sandbox = next(c["Id"] for c in self.engine.containers() if "dev.cadre.container" not in c["Labels"])
+        self.engine.ask("POST", f"/containers/{sandbox}/kill?signal=KILL")
+        def again():
+            status = self.pods()[0]["status"]["containerStatuses"][0]
+            return status["restartCount"] == 1 and status["ready"]
+        self.wait_for(again, "it runs a second time")
+        self.assertEqual(self.text(self.pods()[0]), "hello")
+        self.assertEqual(self.pods()[0]["metadata"]["uid"], pod["metadata"]["uid"])
+        # One that somebody removes is told, and runs again.
+        container = self.running()[0]
+        self.engine.ask("DELETE", f"/containers/{container}?force=1")
+        self.wait_for(lambda: self.pods()[0]["status"]["containerStatuses"][0]["restartCount"] == 2, "it runs a third time")
+
+
+if __name__ == "__main__":
+    unittest.main()
