@@ -29,6 +29,7 @@ constexpr std::string_view kContainer = "dev.cadre.container", kAttempt = "dev.c
 constexpr std::string_view kLog = "dev.cadre.log";
 constexpr std::string_view kServicesFolder = "/services", kTableFile = "table.json";
 constexpr Duration kAgain = 500ms, kPullTimeout = 5min, kSettle = 15s, kStray = 10s, kReady = 10s;
+constexpr Duration kWhy = 500ms;
 constexpr int kTries = 5;
 
 Result<std::unique_ptr<net::PooledHttpClient>> connectTo(net::Loop& loop,
@@ -118,6 +119,12 @@ void tellEnd(Run& run, const Value& container, Time now) {
   run.code = 128;
   run.reason = "StartError";
   run.message = state["Error"].string();
+}
+
+bool mayHaveBeenHungry(const Value& container) {
+  const Value& state = container["State"];
+  return state["ExitCode"].integer() == 137 && !state["OOMKilled"].boolean() &&
+         container["HostConfig"]["Memory"].integer() > 0;
 }
 
 Value recordOf(const Run& run) {
@@ -370,6 +377,7 @@ class DockerRuntime final : public Runtime {
     Run run;
     std::unique_ptr<DockerLog> log;
     bool is_ending = false;
+    bool asked_why = false;  // it was killed, and perhaps for what it took
     Pending looking, stopping;
   };
   struct Sandbox {
@@ -867,7 +875,13 @@ class DockerRuntime final : public Runtime {
           auto known = containers_.find(name);
           if (known == containers_.end()) return;
           if (container) {
-            if (!isRunning(*container)) end(name, *container);
+            if (isRunning(*container)) return;
+            // Docker hears of the end before it hears why.
+            if (mayHaveBeenHungry(*container) && !std::exchange(known->second.asked_why, true)) {
+              known->second.looking = loop_.after(kWhy, [this, name] { look(name); });
+              return;
+            }
+            end(name, *container);
           } else if (container.error().code == Code::NotFound) {
             end(name, Value());
           } else {

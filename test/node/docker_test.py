@@ -21,7 +21,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-from ups import CADRE, PATIENCE, UpCase, wait_until
+from ups import CADRE, PATIENCE, ROOT, UpCase, tool, wait_until
 
 KILLS = int(os.environ.get("CADRE_KILLS", "4"))
 CLONE_NEWNET = 0x40000000
@@ -188,6 +188,36 @@ class DockerTest(UpCase):
     def runs(pods):
         return sorted((p["metadata"]["uid"], p["status"]["podIP"], c["containerID"], c["restartCount"], c["state"]["running"]["startedAt"])
                       for p in pods for c in p["status"]["containerStatuses"])
+
+    def test_people_can_talk_with_what_runs(self):
+        self.up()
+        self.apply(*THINGS, deployment())
+        pod = self.ready(3)[0]
+        name = pod["metadata"]["name"]
+        much = os.urandom(1 << 20)
+        for program in ([CADRE, "exec"], [tool("which", "kubectl"), "exec"]):
+            def run(*argv, **options):
+                return subprocess.run([*program, "--kubeconfig", self.kubeconfig, *argv], capture_output=True, timeout=PATIENCE, **options)
+            done = run(name, "--", "sh", "-c", "hostname; echo wrong >&2; exit 3")
+            self.assertEqual((done.returncode, done.stdout), (3, f"{name}\n".encode()), done.stderr)
+            self.assertIn(b"wrong", done.stderr)
+            done = run("-i", name, "--", "cat", input=much)
+            self.assertEqual((done.returncode, done.stdout == much), (0, True), done.stderr)
+        forward = subprocess.Popen([CADRE, "port-forward", "--kubeconfig", self.kubeconfig, name, ":8080"], text=True,
+                                   stdout=subprocess.PIPE)
+        self.addCleanup(forward.communicate, timeout=PATIENCE)
+        self.addCleanup(forward.kill)
+        with urllib.request.urlopen(f"http://{forward.stdout.readline().split()[0]}/text", timeout=PATIENCE) as answer:
+            self.assertEqual(answer.read(), b"hello")
+
+    def test_the_demo_uses_containers(self):
+        if not shutil.which("docker"):
+            self.skipTest("the demo gives its image to Docker by its client")
+        done = subprocess.run([ROOT / "tools/demo", "--no-build"], text=True, capture_output=True, timeout=2 * PATIENCE,
+                              env={**os.environ, "CI": "true"})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("pods run as containers", done.stderr)
+        self.assertEqual(done.stdout.count("Hello from hello-"), 3, done.stdout)
 
     def test_pods_run_and_outlive_a_kill(self):
         self.up()

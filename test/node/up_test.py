@@ -11,7 +11,7 @@ import termios
 import unittest
 import urllib.request
 
-from ups import CADRE, PATIENCE, UpCase, tool
+from ups import CADRE, PATIENCE, ROOT, UpCase, tool
 
 # Serves its folder at the pod's address, and ends when it is asked to.
 SERVER = """
@@ -276,6 +276,14 @@ class UpTest(UpCase):
         done = self.cadre("port-forward", "deploy/web", "web")
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"is no port", done.stderr)
+
+    def test_the_demo_shows_a_system_that_answers(self):
+        done = subprocess.run([ROOT / "tools/demo", "--no-build", "--runtime", "process"], text=True, capture_output=True,
+                              timeout=2 * PATIENCE, env={**os.environ, "CI": "true"})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("pods run as processes", done.stderr)
+        self.assertEqual(done.stdout.count("Hello from hello-"), 3, done.stdout)
+        self.assertIn("cadre exec -it deploy/hello -- sh", done.stdout)
 
     def test_one_at_a_time_and_an_end_without_rests(self):
         self.up()

@@ -8,7 +8,7 @@ import tempfile
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "hub"))
 
-from hubs import CADRE, PATIENCE, HubTest, tool, wait_until  # noqa: E402, F401
+from hubs import CADRE, PATIENCE, ROOT, HubTest, tool, wait_until  # noqa: E402, F401
 
 
 class UpCase(HubTest):
