@@ -440,6 +440,7 @@ bool counts(Generation generation, const Value& object, const Value& old) {
     case Generation::First:
       return false;
     case Generation::Spec:
+    case Generation::SpecFromNone:
       return object["spec"] != old["spec"];
     case Generation::SpecOrAnnotations:
       return object["spec"] != old["spec"] || meta["annotations"] != old_meta["annotations"];
@@ -494,7 +495,7 @@ std::string_view qualityOfService(const Value& pod) {
 
 void prepareForCreate(const BuiltIn& kind, Value& object) {
   emptyStatus(kind, object);
-  if (kind.generation == Generation::Never)
+  if (kind.generation == Generation::Never || kind.generation == Generation::SpecFromNone)
     object.make("metadata").makeObject().erase("generation");
   else
     object.make("metadata").make("generation") = 1;

@@ -122,6 +122,8 @@ using ObjectCheck = void(const At& object, const json::Value& old);
 // builtin_validate_pod.cc
 void checkPodSpec(const At& spec, bool in_template);
 void checkPodTemplate(const At& pod_template);
+void checkNodeSelector(const At& selector);                 // of terms
+void checkSource(std::string_view name, const At& source);  // of a volume: "nfs"
 ObjectCheck checkPod, checkPodTemplateKind;
 // builtin_validate_workloads.cc
 ObjectCheck checkDeployment, checkReplicaSet, checkStatefulSet, checkDaemonSet,
@@ -132,6 +134,6 @@ ObjectCheck checkConfigMap, checkSecret, checkNamespace, checkNode, checkService
     checkQuota, checkLimitRange, checkClaim, checkVolume, checkEvent, checkIngress,
     checkIngressClass, checkNetworkPolicy, checkEndpointSlice, checkRole, checkClusterRole,
     checkBinding, checkClusterBinding, checkStorageClass, checkPriorityClass, checkRuntimeClass,
-    checkLease, checkWebhooks, checkNewEvent;
+    checkLease, checkWebhooks, checkNewEvent, checkAttachment, checkStorageDriver;
 
 }  // namespace cadre::hub

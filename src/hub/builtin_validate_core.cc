@@ -194,6 +194,8 @@ void checkNode(const At& object, const Value& old) {
         !before.isNull() && *object["spec"][field] != before)
       object["spec"][field].forbidden(
           format("node updates may not change {} except from \"\" to valid", called));
+  if (!old.isNull() && *object["spec"]["externalID"] != old["spec"]["externalID"])
+    object["spec"]["externalID"].forbidden("may not be updated");
 }
 
 // --- services
@@ -241,6 +243,62 @@ void checkExternalIp(const At& ip) {
     ip.invalid("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)");
 }
 
+// Of a cluster with IPv4 alone. The server looks no further than the first step that finds a fault.
+void checkFamilies(const At& spec) {
+  At families = spec["ipFamilies"], policy = spec["ipFamilyPolicy"], addresses = spec["clusterIPs"];
+  bool good = true, headless = spec["clusterIP"].text() == "None";
+  policy.oneOf({"PreferDualStack", "RequireDualStack", "SingleStack"});
+  std::set<std::string> seen;
+  for (const At& family : families.items()) {
+    family.oneOf({"IPv4", "IPv6"});
+    good = good && (family.text() == "IPv4" || family.text() == "IPv6");
+    if (seen.insert(family.text()).second) continue;
+    family.duplicate();
+    good = false;
+  }
+  for (std::size_t i = 0; i < families->array().size() && !headless; ++i) {
+    At address = addresses.item(i);
+    int family = ipFamily(address.text());
+    const std::string& wanted = families.item(i).text();
+    if (!good || family == 0 || wanted == format("IPv{}", family)) continue;
+    address.invalid(format("expected an {} value as indicated by `ipFamilies[{}]`", wanted, i));
+    good = false;
+  }
+  if (!good) return;
+  if (policy.text() == "SingleStack" && seen.size() > 1)
+    return policy.invalid(
+        "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified");
+  if (headless && spec["selector"].isEmpty()) return;
+  if (policy.text() == "RequireDualStack")
+    policy.invalid("this cluster is not configured for dual-stack services");
+  for (const At& family : families.items())
+    if (family.text() == "IPv6") family.invalid("not configured on this cluster");
+}
+
+bool isHealthChecked(const Value& spec) {
+  return spec["type"].string() == "LoadBalancer" &&
+         spec["externalTrafficPolicy"].string() == "Local";
+}
+
+void checkBalancer(const At& spec, const Value& old) {
+  bool balanced = spec["type"].text() == "LoadBalancer";
+  At class_name = spec["loadBalancerClass"], health = spec["healthCheckNodePort"];
+  if (class_name.isThere() && !balanced)
+    class_name.forbidden("may only be used when `type` is 'LoadBalancer'");
+  else if (class_name.isThere())
+    class_name.all(qualifiedProblems(class_name.text()));
+  if (balanced && old["type"].string() == "LoadBalancer" && *class_name != old["loadBalancerClass"])
+    class_name.invalid("may not change once set");
+  if (health.isEmpty()) return;  // then it is given
+  if (!isHealthChecked(*spec))
+    return health.invalid(
+        "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'");
+  health.port();
+  const Value& before = old["healthCheckNodePort"];
+  if (isHealthChecked(old) && !before.isNull() && *health != before)
+    health.forbidden("field is immutable");
+}
+
 }  // namespace
 
 void checkService(const At& object, const Value& old) {
@@ -278,8 +336,7 @@ void checkService(const At& object, const Value& old) {
     ranges.forbidden("may only be used when `type` is 'LoadBalancer'");
   else
     for (const At& range : ranges.items()) range.all(cidrProblems(range.text()));
-  if (spec["loadBalancerClass"].isThere() && !balanced)
-    spec["loadBalancerClass"].forbidden("may only be used when `type` is 'LoadBalancer'");
+  checkBalancer(spec, old["spec"]);
   if (At allocate = spec["allocateLoadBalancerNodePorts"]; allocate.isThere() && !balanced)
     allocate.forbidden("may only be used when `type` is 'LoadBalancer'");
   At external = spec["externalTrafficPolicy"];
@@ -290,8 +347,8 @@ void checkService(const At& object, const Value& old) {
   else if (!external.isEmpty())
     external.oneOf({"Cluster", "Local"});
   spec["internalTrafficPolicy"].oneOf({"Cluster", "Local"});
-  spec["ipFamilyPolicy"].oneOf({"PreferDualStack", "RequireDualStack", "SingleStack"});
-  for (const At& family : spec["ipFamilies"].items()) family.oneOf({"IPv4", "IPv6"});
+  spec["trafficDistribution"].oneOf({"PreferClose", "PreferSameZone", "PreferSameNode"});
+  if (!elsewhere) checkFamilies(spec);
   if (old.isNull() || elsewhere || old["spec"]["type"].string() == "ExternalName") return;
   const Value& before = old["spec"]["clusterIPs"];
   if (!before.array().empty() && !spec["clusterIPs"].isEmpty() &&
@@ -503,6 +560,35 @@ void checkSize(const At& size) {
     size.invalidText(quantity->text(), "must be greater than zero");
 }
 
+// Of a claim that is bound to a volume the size may change; everything else stays as it was, but
+// for what is given once.
+void checkClaimUpdate(const At& object, const Value& old) {
+  At spec = object["spec"];
+  Value now = *spec, before = old["spec"];
+  auto passOver = [&](std::string_view name) {
+    for (Value* one : {&now, &before}) one->makeObject().erase(name);
+  };
+  for (std::string_view name : {"volumeName", "storageClassName"})
+    if (before[name].string().empty()) passOver(name);
+  if (object["status"]["phase"].text() == "Bound") {
+    passOver("volumeAttributesClassName");
+    for (Value* one : {&now, &before})
+      one->make("resources").make("requests").makeObject().erase("storage");
+  }
+  if (now != before)
+    spec.forbidden(
+        "spec is immutable after creation except resources.requests and volumeAttributesClassName "
+        "for bound claims");
+  // A claim whose volume did not grow as asked may ask for less than that again.
+  At size = spec["resources"]["requests"]["storage"];
+  auto wanted = kube::Quantity::fromJson(*size);
+  auto asked = kube::Quantity::fromJson(old["spec"]["resources"]["requests"]["storage"]);
+  auto given = kube::Quantity::fromJson(old["status"]["capacity"]["storage"]);
+  if (wanted && asked && given && *wanted < *asked && *wanted <= *given)
+    size.forbidden("field can not be less than status.capacity");
+  spec["volumeMode"].as("volumeMode").immutable(old["spec"]["volumeMode"]);
+}
+
 }  // namespace
 
 void checkClaim(const At& object, const Value& old) {
@@ -518,38 +604,148 @@ void checkClaim(const At& object, const Value& old) {
   At storage_class = spec["storageClassName"];
   if (!storage_class.isEmpty()) storage_class.all(subdomainProblems(storage_class.text()));
   spec["volumeMode"].oneOf({"Block", "Filesystem"});
-  if (old.isNull()) return;
-  Value now = *spec, before = old["spec"];
-  if (before["volumeName"].string().empty()) now.make("volumeName") = before["volumeName"];
-  for (Value* one : {&now, &before})
-    for (std::string_view name : {"resources", "volumeName", "volumeAttributesClassName"})
-      one->makeObject().erase(name);
-  if (now != before)
-    spec.forbidden(
-        "spec is immutable after creation except resources.requests and volumeAttributesClassName "
-        "for bound claims");
+  if (!old.isNull()) checkClaimUpdate(object, old);
 }
 
-void checkVolume(const At& object, const Value&) {
-  At spec = object["spec"], capacity = spec["capacity"];
+namespace {
+
+// In the order in which the server looks for them; of several the first is the one that counts.
+constexpr std::string_view kVolumeSources[] = {"hostPath",
+                                               "gcePersistentDisk",
+                                               "awsElasticBlockStore",
+                                               "glusterfs",
+                                               "flocker",
+                                               "nfs",
+                                               "rbd",
+                                               "quobyte",
+                                               "cephfs",
+                                               "iscsi",
+                                               "cinder",
+                                               "fc",
+                                               "flexVolume",
+                                               "azureFile",
+                                               "vsphereVolume",
+                                               "photonPersistentDisk",
+                                               "portworxVolume",
+                                               "azureDisk",
+                                               "scaleIO",
+                                               "local",
+                                               "storageos",
+                                               "csi"};
+
+void checkVolumeSources(const At& spec) {
+  bool counted = false;
+  for (std::string_view name : kVolumeSources) {
+    At source = spec[name];
+    if (!source.isThere()) continue;
+    if (counted) {
+      source.forbidden("may not specify more than 1 volume type");
+      continue;
+    }
+    counted = true;
+    checkSource(name, source);
+    if (name == "csi") source["volumeHandle"].given();
+    if (name == "local") source["path"].given();
+    if (name == "local" && !spec["nodeAffinity"].isThere())
+      spec["nodeAffinity"].required("Local volume requires node affinity");
+  }
+  if (!counted) spec.required("must specify a volume type");
+}
+
+// Labels of nodes have got new names; a volume may follow them.
+Value withNewLabels(Value affinity) {
+  static const std::map<std::string_view, std::string_view> kNames = {
+      {"failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"},
+      {"failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"},
+      {"beta.kubernetes.io/os", "kubernetes.io/os"},
+      {"beta.kubernetes.io/arch", "kubernetes.io/arch"},
+      {"beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"}};
+  for (Value& term : affinity.make("required").make("nodeSelectorTerms").makeArray()) {
+    if (!term["matchExpressions"].isArray()) continue;
+    for (Value& one : term.make("matchExpressions").makeArray())
+      if (auto found = kNames.find(one["key"].string()); found != kNames.end())
+        one.make("key") = found->second;
+  }
+  return affinity;
+}
+
+void checkVolumeUpdate(const At& spec, const Value& old) {
+  auto sourcesOf = [](const Value& spec) {
+    json::Object sources;
+    for (std::string_view name : kVolumeSources)
+      if (!spec[name].isNull()) sources.set(name, spec[name]);
+    return Value(std::move(sources));
+  };
+  Value now = sourcesOf(*spec), before = sourcesOf(old);
+  constexpr std::string_view kGivenOnce = "controllerExpandSecretRef";
+  if (before["csi"].isObject() && now["csi"].isObject() && before["csi"][kGivenOnce].isNull())
+    now.make("csi").makeObject().erase(kGivenOnce);
+  if (now != before)
+    spec.as("spec.persistentvolumesource")
+        .forbidden("spec.persistentvolumesource is immutable after creation");
+  spec["volumeMode"].as("volumeMode").immutable(old["volumeMode"]);
+  At affinity = spec["nodeAffinity"].as("nodeAffinity");
+  const Value& bound = old["nodeAffinity"];
+  if (!bound.isNull() && *affinity != bound && *affinity != withNewLabels(bound))
+    affinity.invalid("field is immutable, except for updating from beta label to GA");
+}
+
+}  // namespace
+
+void checkVolume(const At& object, const Value& old) {
+  At spec = object["spec"], capacity = spec["capacity"], affinity = spec["nodeAffinity"];
   checkAccessModes(spec["accessModes"], "");
   if (capacity.isEmpty()) capacity.required();
   if (!capacity->object().contains("storage") || capacity->object().size() > 1)
     capacity.unsupported({"storage"});
   for (const auto& [name, value] : capacity->object()) checkSize(capacity.key(name));
-  static const std::set<std::string_view> kPlain = {
-      "accessModes",      "capacity",
-      "claimRef",         "mountOptions",
-      "nodeAffinity",     "persistentVolumeReclaimPolicy",
-      "storageClassName", "volumeAttributesClassName",
-      "volumeMode"};
-  bool any = std::ranges::any_of(spec->object(),
-                                 [](const auto& member) { return !kPlain.contains(member.first); });
-  if (!any) spec.required("must specify a volume type");
   spec["persistentVolumeReclaimPolicy"].oneOf({"Delete", "Recycle", "Retain"});
+  if (affinity.isThere() && !affinity["required"].isThere())
+    affinity["required"].required("must specify required node constraints");
+  else
+    checkNodeSelector(affinity["required"]);
+  checkVolumeSources(spec);
   At storage_class = spec["storageClassName"];
   if (!storage_class.isEmpty()) storage_class.all(subdomainProblems(storage_class.text()));
   spec["volumeMode"].oneOf({"Block", "Filesystem"});
+  if (!old.isNull()) checkVolumeUpdate(spec, old["spec"]);
+}
+
+void checkAttachment(const At& object, const Value& old) {
+  At spec = object["spec"], source = spec["source"], volume = source["persistentVolumeName"];
+  if (!old.isNull()) return spec.immutable(old["spec"]);
+  constexpr std::string_view kOne =
+      "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
+  spec["attacher"].given();
+  if (!volume.isThere() && !source["inlineVolumeSpec"].isThere())
+    source.required(kOne);
+  else if (volume.isThere() && source["inlineVolumeSpec"].isThere())
+    source.forbidden(kOne);
+  else if (volume.isThere() && volume.isEmpty())
+    volume.required("must specify non empty persistentVolumeName");
+  spec["nodeName"].all(subdomainProblems(spec["nodeName"].text()));
+  // The server asks twice.
+  spec["attacher"].given();
+  spec["attacher"].all(subdomainProblems(lower(spec["attacher"].text())));
+  if (volume.isThere()) volume.all(subdomainProblems(volume.text()));
+}
+
+void checkStorageDriver(const At& object, const Value& old) {
+  At spec = object["spec"], modes = spec["volumeLifecycleModes"];
+  spec["fsGroupPolicy"].oneOf({"File", "None", "ReadWriteOnceWithFSType"});
+  std::set<std::string> audiences;
+  for (const At& request : spec["tokenRequests"].items()) {
+    At audience = request["audience"], seconds = request["expirationSeconds"];
+    if (!audiences.insert(audience.text()).second)
+      audience.duplicate();
+    else if (seconds.isThere() && seconds->integer() < 600)
+      seconds.invalid("may not specify a duration less than 10 minutes");
+  }
+  for (const At& mode : modes.items()) modes.with(*mode).oneOf({"Persistent", "Ephemeral"});
+  if (old.isNull()) return;
+  // The server calls the first one so.
+  spec["attachedRequired"].with(*spec["attachRequired"]).immutable(old["spec"]["attachRequired"]);
+  modes.immutable(old["spec"]["volumeLifecycleModes"]);
 }
 
 void checkStorageClass(const At& object, const Value& old) {
@@ -565,26 +761,68 @@ void checkStorageClass(const At& object, const Value& old) {
 
 // --- events
 
-void checkEvent(const At& object, const Value&) {
-  At ns = object["involvedObject"]["namespace"];
+namespace {
+
+// An event that says when it happened says more; what it is about may be in another namespace.
+void checkAnyEvent(const At& object, std::string_view regarding, std::string_view controller_name) {
+  At ns = object[regarding]["namespace"].as("involvedObject.namespace");
   const std::string& own = object["metadata"]["namespace"].text();
-  if (ns.isEmpty() ? own != "default" : ns.text() != own)
-    ns.invalid("does not match event.namespace");
+  bool timed = !object["eventTime"].isEmpty();
+  bool free = own == "default" || (timed && own == "kube-system");
+  if (ns.isEmpty() ? !free : !timed && ns.text() != own)
+    ns.invalidText(ns.text(), "does not match event.namespace");
+  if (!timed) return;
+  At controller = object[controller_name];
+  controller.given();
+  controller.all(qualifiedProblems(controller.text()));
+  for (std::string_view field : {"reportingInstance", "action", "reason"}) {
+    object[field].given();
+    if (object[field].text().size() > 128)
+      object[field].invalidText("", "can have at most 128 characters");
+  }
+  At note = object[object["note"].isThere() ? "note" : "message"].as("message");
+  if (note.text().size() > 1024) note.invalidText("", "can have at most 1024 characters");
 }
 
-void checkNewEvent(const At& object, const Value&) {
-  At ns = object["regarding"]["namespace"].as("involvedObject.namespace");
-  const std::string& own = object["metadata"]["namespace"].text();
-  if (ns.isEmpty() ? own != "default" : ns.text() != own)
-    ns.invalid("does not match event.namespace");
-  if (object["eventTime"].isEmpty()) object["eventTime"].required();
-  At controller = object["reportingController"];
-  controller.given();
-  for (const std::string& problem : qualifiedProblems(controller.text()))
-    controller.invalidText(controller.text(), problem);
-  for (std::string_view field : {"reportingInstance", "action", "reason"}) object[field].given();
-  if (object["type"].text() != "Normal" && object["type"].text() != "Warning")
-    object["type"].invalidText("", format("has invalid value: {}", object["type"].text()));
+void checkSeries(const At& series) {
+  if (!series.isThere()) return;
+  if (series["count"]->integer() < 2) series["count"].invalidText("", "should be at least 2");
+  series["lastObservedTime"].given();
+}
+
+// Fields that have older names for the server.
+constexpr std::pair<std::string_view, std::string_view> kOlderNames[] = {
+    {"deprecatedFirstTimestamp", "firstTimestamp"},
+    {"deprecatedLastTimestamp", "lastTimestamp"},
+    {"deprecatedCount", "count"},
+    {"deprecatedSource", "source"}};
+
+}  // namespace
+
+void checkEvent(const At& object, const Value&) {
+  checkAnyEvent(object, "involvedObject", "reportingComponent");
+}
+
+void checkNewEvent(const At& object, const Value& old) {
+  checkAnyEvent(object, "regarding", "reportingController");
+  if (old.isNull() || *object["series"] != old["series"]) checkSeries(object["series"]);
+  if (old.isNull()) {
+    object["eventTime"].given();
+    if (object["type"].text() != "Normal" && object["type"].text() != "Warning")
+      object["type"].invalidText("", format("has invalid value: {}", object["type"].text()));
+    for (auto [field, older] : kOlderNames)
+      if (!object[field].isEmpty())
+        object[field].as(std::string(older)).invalidText("", "needs to be unset");
+    return;
+  }
+  for (auto [field, older] : kOlderNames)
+    object[field].as(std::string(older)).immutable(old[field]);
+  object["regarding"].as("involvedObject").immutable(old["regarding"]);
+  object["note"].as("message").immutable(old["note"]);
+  // Of one of them the server speaks twice.
+  for (std::string_view field : {"reason", "reason", "type", "eventTime", "action", "related",
+                                 "reportingController", "reportingInstance"})
+    object[field].immutable(old[field]);
 }
 
 // --- networking

@@ -537,6 +537,15 @@ constexpr Source kSources[] = {{"emptyDir", checkEmptyDir},
                                {"ephemeral", nullptr},
                                {"image", nullptr}};
 
+}  // namespace
+
+void checkSource(std::string_view name, const At& source) {
+  for (const Source& row : kSources)
+    if (row.name == name && row.check) row.check(source);
+}
+
+namespace {
+
 void checkVolumes(const At& volumes, Pod& pod) {
   for (const At& volume : volumes.items()) {
     At name = volume["name"];
@@ -546,8 +555,8 @@ void checkVolumes(const At& volumes, Pod& pod) {
       if (!one.isThere()) continue;
       if (counted)
         one.forbidden("may not specify more than 1 volume type");
-      else if (source.check)
-        source.check(one);
+      else
+        checkSource(source.name, one);
       counted = true;
     }
     if (!name.given()) continue;
@@ -618,6 +627,18 @@ void checkNodeRequirement(const At& one) {
   one["key"].all(qualifiedProblems(one["key"].text()));
 }
 
+}  // namespace
+
+void checkNodeSelector(const At& selector) {
+  if (!selector.isThere()) return;
+  At terms = selector["nodeSelectorTerms"];
+  if (terms.isEmpty()) terms.required("must have at least one node selector term");
+  for (const At& term : terms.items())
+    for (const At& one : term["matchExpressions"].items()) checkNodeRequirement(one);
+}
+
+namespace {
+
 void checkPodAffinityTerm(const At& term) {
   checkSelector(term["labelSelector"]);
   checkSelector(term["namespaceSelector"]);
@@ -639,12 +660,7 @@ void checkAffinity(const At& affinity) {
   constexpr std::string_view kRequired = "requiredDuringSchedulingIgnoredDuringExecution";
   constexpr std::string_view kPreferred = "preferredDuringSchedulingIgnoredDuringExecution";
   At node = affinity["nodeAffinity"];
-  if (node[kRequired].isThere()) {
-    At terms = node[kRequired]["nodeSelectorTerms"];
-    if (terms.isEmpty()) terms.required("must have at least one node selector term");
-    for (const At& term : terms.items())
-      for (const At& one : term["matchExpressions"].items()) checkNodeRequirement(one);
-  }
+  checkNodeSelector(node[kRequired]);
   for (const At& term : node[kPreferred].items()) {
     checkWeight(term["weight"]);
     for (const At& one : term["preference"]["matchExpressions"].items()) checkNodeRequirement(one);
@@ -785,28 +801,96 @@ void checkPodTemplate(const At& pod_template) {
 
 void checkPodTemplateKind(const At& object, const Value&) { checkPodTemplate(object["template"]); }
 
-void checkPod(const At& object, const Value& old) {
-  At spec = object["spec"];
-  checkPodSpec(spec, false);
-  if (old.isNull()) return;
-  const Value& old_spec = old["spec"];
-  for (std::string_view list : {"containers", "initContainers"})
-    if (spec[list]->array().size() != old_spec[list].array().size()) {
-      spec[list].forbidden("pod updates may not add or remove containers");
-      return;
+namespace {
+
+constexpr std::string_view kNeeded = "requiredDuringSchedulingIgnoredDuringExecution";
+
+// Whether a list begins with what was there.
+bool extends(const Value& now, const Value& before) {
+  const json::Array &all = now.array(), &first = before.array();
+  return all.size() >= first.size() && std::equal(first.begin(), first.end(), all.begin());
+}
+
+// While a pod is gated, where it may run can be narrowed.
+void checkNarrowed(const At& spec, const Value& old) {
+  for (const auto& [key, value] : old["nodeSelector"].object())
+    if ((*spec["nodeSelector"])[key] != value) {
+      spec["nodeSelector"].invalid(
+          "only additions to spec.nodeSelector are allowed (no mutations or deletions)");
+      break;
     }
-  // What may change is taken out of both; all else has to be the same.
-  Value now = *spec, before = old_spec;
-  for (Value* one : {&now, &before}) {
-    for (std::string_view list : {"containers", "initContainers"}) {
-      if (!(*one)[list].isArray()) continue;
-      for (Value& container : one->make(list).makeArray()) container.makeObject().erase("image");
-    }
-    for (std::string_view name : {"activeDeadlineSeconds", "tolerations"})
-      one->makeObject().erase(name);
-    // Gates may be taken away.
-    one->makeObject().erase("schedulingGates");
+  At terms = spec["affinity"]["nodeAffinity"][kNeeded]["nodeSelectorTerms"];
+  const Value& before = old["affinity"]["nodeAffinity"][kNeeded]["nodeSelectorTerms"];
+  if (before.array().empty()) return;
+  if (terms->array().size() != before.array().size())
+    return terms.invalid("no additions/deletions to non-empty NodeSelectorTerms list are allowed");
+  for (std::size_t i = 0; i < before.array().size(); ++i) {
+    const Value &now = *terms.item(i), &then = before.at(i);
+    bool good = extends(now["matchExpressions"], then["matchExpressions"]) &&
+                extends(now["matchFields"], then["matchFields"]);
+    bool was_empty =
+        then["matchExpressions"].array().empty() && then["matchFields"].array().empty();
+    if (!good || (was_empty && now != then))
+      terms.item(i).invalid("only additions are allowed (no mutations or deletions)");
   }
+}
+
+void checkGatesUpdate(const At& gates, const Value& old) {
+  for (const At& gate : gates.items())
+    if (std::ranges::find(old.array(), *gate) == old.array().end())
+      gate["name"].forbidden(format("only deletion is allowed, but found new scheduling gate '{}'",
+                                    gate["name"].text()));
+}
+
+// Whether it may go on with other rules.
+bool checkDeadlineUpdate(const At& deadline, const Value& old) {
+  if (old.isNull()) return true;
+  if (!deadline.isThere())
+    deadline.invalid("must not update from a positive integer to nil value");
+  else if (deadline->integer() > old.integer())
+    deadline.invalid("must be less than or equal to previous value");
+  return !deadline.isThere() || deadline->integer() <= old.integer();
+}
+
+void checkTolerationsUpdate(const At& tolerations, const Value& old) {
+  auto withoutSeconds = [](Value toleration) {
+    toleration.makeObject().erase("tolerationSeconds");
+    return toleration;
+  };
+  for (const Value& toleration : old.array()) {
+    auto isSame = [&](const Value& one) {
+      return withoutSeconds(one) == withoutSeconds(toleration);
+    };
+    if (std::ranges::any_of(tolerations->array(), isSame)) continue;
+    return tolerations.forbidden(
+        "existing toleration can not be modified except its tolerationSeconds");
+  }
+}
+
+// What may change is taken out of both; all else has to be the same.
+void takeOutChangeable(Value& spec, bool gated) {
+  for (std::string_view list : {"containers", "initContainers"}) {
+    if (!spec[list].isArray()) continue;
+    for (Value& container : spec.make(list).makeArray()) container.makeObject().erase("image");
+  }
+  for (std::string_view name : {"activeDeadlineSeconds", "tolerations", "schedulingGates"})
+    spec.makeObject().erase(name);
+  if (!gated) return;
+  spec.makeObject().erase("nodeSelector");
+  spec.make("affinity").makeObject().erase("nodeAffinity");
+}
+
+void checkPodUpdate(const At& spec, const Value& old) {
+  for (std::string_view list : {"containers", "initContainers"})
+    if (spec[list]->array().size() != old[list].array().size())
+      return spec[list].forbidden("pod updates may not add or remove containers");
+  if (!checkDeadlineUpdate(spec["activeDeadlineSeconds"], old["activeDeadlineSeconds"])) return;
+  checkTolerationsUpdate(spec["tolerations"], old["tolerations"]);
+  checkGatesUpdate(spec["schedulingGates"], old["schedulingGates"]);
+  bool gated = !old["schedulingGates"].array().empty();
+  if (gated) checkNarrowed(spec, old);
+  Value now = *spec, before = old;
+  for (Value* one : {&now, &before}) takeOutChangeable(*one, gated);
   if (now["terminationGracePeriodSeconds"].integer() == 1 &&
       before["terminationGracePeriodSeconds"].integer() < 0)
     before.make("terminationGracePeriodSeconds") = 1;
@@ -816,13 +900,18 @@ void checkPod(const At& object, const Value& old) {
         "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
         "additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be "
         "set to 1 if it was previously negative)");
-  for (const Value& toleration : old_spec["tolerations"].array()) {
-    const json::Array& all = spec["tolerations"]->array();
-    if (std::ranges::find(all, toleration) != all.end()) continue;
-    spec["tolerations"].forbidden(
-        "existing toleration can not be modified except its tolerationSeconds");
-    break;
-  }
+}
+
+}  // namespace
+
+void checkPod(const At& object, const Value& old) {
+  At spec = object["spec"];
+  checkPodSpec(spec, false);
+  if (!old.isNull()) return checkPodUpdate(spec, old["spec"]);
+  if (!spec["ephemeralContainers"].isEmpty())
+    spec["ephemeralContainers"].forbidden("cannot be set on create");
+  if (!spec["nodeName"].isEmpty() && !spec["schedulingGates"].isEmpty())
+    spec["nodeName"].forbidden("cannot be set until all schedulingGates have been cleared");
 }
 
 }  // namespace cadre::hub
