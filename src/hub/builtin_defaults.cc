@@ -420,6 +420,12 @@ void mirrorDataSource(Value& spec) {
     spec.make("dataSource") = reference;
 }
 
+// Fields of a feature that an API server has not switched on.
+void dropCoordination(Value& lease) {
+  for (std::string_view name : {"strategy", "preferredHolder"})
+    if (lease["spec"].isObject()) lease.make("spec").makeObject().erase(name);
+}
+
 void emptyStatus(const BuiltIn& kind, Value& object) {
   if (kind.hasStatus() && !kind.status_on_create) object.makeObject().erase("status");
 }
@@ -500,6 +506,7 @@ void prepareForCreate(const BuiltIn& kind, Value& object) {
   else
     object.make("metadata").make("generation") = 1;
   if (kind.group == "batch" && kind.kind == "Job") setJobSelector(object);
+  if (kind.kind == "Lease") dropCoordination(object);
   if (kind.kind == "DaemonSet")
     setIfMissing(object.make("metadata").make("annotations"), kTemplateGeneration, "1");
   if (kind.kind == "CustomResourceDefinition") {
@@ -534,6 +541,7 @@ void prepareForCreate(const BuiltIn& kind, Value& object) {
 void prepareForUpdate(const BuiltIn& kind, Value& object, const Value& old) {
   if (kind.hasStatus()) keep(object, old, "status");
   if (kind.kind == "Namespace") keep(object.make("spec"), old["spec"], "finalizers");
+  if (kind.kind == "Lease") dropCoordination(object);
   if (kind.kind == "PersistentVolumeClaim") mirrorDataSource(object.make("spec"));
   if (kind.kind == "Service" && kind.group.empty()) {
     // What was allocated stays, unless something else is asked for.
