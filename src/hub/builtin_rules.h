@@ -134,12 +134,13 @@ ObjectCheck checkPod, checkPodTemplateKind;
 ObjectCheck checkDeployment, checkReplicaSet, checkStatefulSet, checkDaemonSet,
     checkReplicationController, checkJob, checkCronJob, checkAutoscaler, checkBudget,
     checkControllerRevision;
-// builtin_validate_core.cc
+// builtin_validate_storage.cc
 void checkClaimSpec(const At& spec);
+ObjectCheck checkClaim, checkVolume, checkStorageClass, checkAttachment, checkStorageDriver;
+// builtin_validate_core.cc
 ObjectCheck checkConfigMap, checkSecret, checkNamespace, checkNode, checkService, checkEndpoints,
-    checkQuota, checkLimitRange, checkClaim, checkVolume, checkEvent, checkIngress,
-    checkIngressClass, checkNetworkPolicy, checkEndpointSlice, checkRole, checkClusterRole,
-    checkBinding, checkClusterBinding, checkStorageClass, checkPriorityClass, checkRuntimeClass,
-    checkLease, checkWebhooks, checkNewEvent, checkAttachment, checkStorageDriver;
+    checkQuota, checkLimitRange, checkEvent, checkIngress, checkIngressClass, checkNetworkPolicy,
+    checkEndpointSlice, checkRole, checkClusterRole, checkBinding, checkClusterBinding,
+    checkPriorityClass, checkRuntimeClass, checkLease, checkWebhooks, checkNewEvent;
 
 }  // namespace cadre::hub
