@@ -479,6 +479,7 @@ std::vector<BuiltIn> otherKinds() {
        .plural = "csidrivers",
        .singular = "csidriver",
        .namespaced = false,
+       .generation = Generation::SpecFromNone,
        .columns = {name(), flag("AttachRequired", "spec.attachRequired", true),
                    flag("PodInfoOnMount", "spec.podInfoOnMount", false),
                    flag("StorageCapacity", "spec.storageCapacity", false),

@@ -51,6 +51,7 @@ enum class Generation {
   Never,                   // it is not counted at all
   First,                   // it is 1 for good
   Spec,                    // a change of the spec
+  SpecFromNone,            // the same; a new object has none
   SpecOrAnnotations,       // or of the annotations
   AllButMetadata,          // a change of anything outside of metadata and status
   AllButMetadataOrLabels,  // the same, and of the labels

@@ -420,6 +420,12 @@ void mirrorDataSource(Value& spec) {
     spec.make("dataSource") = reference;
 }
 
+// Fields of a feature that an API server has not switched on.
+void dropCoordination(Value& lease) {
+  for (std::string_view name : {"strategy", "preferredHolder"})
+    if (lease["spec"].isObject()) lease.make("spec").makeObject().erase(name);
+}
+
 void emptyStatus(const BuiltIn& kind, Value& object) {
   if (kind.hasStatus() && !kind.status_on_create) object.makeObject().erase("status");
 }
@@ -440,6 +446,7 @@ bool counts(Generation generation, const Value& object, const Value& old) {
     case Generation::First:
       return false;
     case Generation::Spec:
+    case Generation::SpecFromNone:
       return object["spec"] != old["spec"];
     case Generation::SpecOrAnnotations:
       return object["spec"] != old["spec"] || meta["annotations"] != old_meta["annotations"];
@@ -494,11 +501,12 @@ std::string_view qualityOfService(const Value& pod) {
 
 void prepareForCreate(const BuiltIn& kind, Value& object) {
   emptyStatus(kind, object);
-  if (kind.generation == Generation::Never)
+  if (kind.generation == Generation::Never || kind.generation == Generation::SpecFromNone)
     object.make("metadata").makeObject().erase("generation");
   else
     object.make("metadata").make("generation") = 1;
   if (kind.group == "batch" && kind.kind == "Job") setJobSelector(object);
+  if (kind.kind == "Lease") dropCoordination(object);
   if (kind.kind == "DaemonSet")
     setIfMissing(object.make("metadata").make("annotations"), kTemplateGeneration, "1");
   if (kind.kind == "CustomResourceDefinition") {
@@ -583,6 +591,7 @@ void keepAllocated(Value& spec, const Value& old) {
 void prepareForUpdate(const BuiltIn& kind, Value& object, const Value& old) {
   if (kind.hasStatus()) keep(object, old, "status");
   if (kind.kind == "Namespace") keep(object.make("spec"), old["spec"], "finalizers");
+  if (kind.kind == "Lease") dropCoordination(object);
   if (kind.kind == "PersistentVolumeClaim") mirrorDataSource(object.make("spec"));
   if (kind.kind == "Service" && kind.group.empty()) {
     Value& spec = object.make("spec");

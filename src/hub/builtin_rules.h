@@ -122,16 +122,25 @@ using ObjectCheck = void(const At& object, const json::Value& old);
 // builtin_validate_pod.cc
 void checkPodSpec(const At& spec, bool in_template);
 void checkPodTemplate(const At& pod_template);
+void checkNodeSelector(const At& selector);  // of terms
+void checkTolerations(const At& tolerations);
+void checkResources(const At& resources);
+void checkAmountName(const At& amount, std::string_view name);  // of what containers can have
+bool isStandardResource(std::string_view name);
+// The source of a volume, if it has one of this name: "nfs".
+void checkSource(const At& volume, std::string_view name);
 ObjectCheck checkPod, checkPodTemplateKind;
 // builtin_validate_workloads.cc
 ObjectCheck checkDeployment, checkReplicaSet, checkStatefulSet, checkDaemonSet,
     checkReplicationController, checkJob, checkCronJob, checkAutoscaler, checkBudget,
     checkControllerRevision;
+// builtin_validate_storage.cc
+void checkClaimSpec(const At& spec);
+ObjectCheck checkClaim, checkVolume, checkStorageClass, checkAttachment, checkStorageDriver;
 // builtin_validate_core.cc
 ObjectCheck checkConfigMap, checkSecret, checkNamespace, checkNode, checkService, checkEndpoints,
-    checkQuota, checkLimitRange, checkClaim, checkVolume, checkEvent, checkIngress,
-    checkIngressClass, checkNetworkPolicy, checkEndpointSlice, checkRole, checkClusterRole,
-    checkBinding, checkClusterBinding, checkStorageClass, checkPriorityClass, checkRuntimeClass,
-    checkLease, checkWebhooks, checkNewEvent;
+    checkQuota, checkLimitRange, checkEvent, checkIngress, checkIngressClass, checkNetworkPolicy,
+    checkEndpointSlice, checkRole, checkClusterRole, checkBinding, checkClusterBinding,
+    checkPriorityClass, checkRuntimeClass, checkLease, checkWebhooks, checkNewEvent;
 
 }  // namespace cadre::hub

@@ -63,6 +63,8 @@ constexpr KindRules kRules[] = {
     {kRbac, "RoleBinding", checkBinding, pathSegmentProblems},
     {kRbac, "ClusterRoleBinding", checkClusterBinding, pathSegmentProblems},
     {"storage.k8s.io", "StorageClass", checkStorageClass},
+    {"storage.k8s.io", "CSIDriver", checkStorageDriver},
+    {"storage.k8s.io", "VolumeAttachment", checkAttachment},
     {"scheduling.k8s.io", "PriorityClass", checkPriorityClass},
     {"node.k8s.io", "RuntimeClass", checkRuntimeClass},
     {"coordination.k8s.io", "Lease", checkLease},

@@ -1,4 +1,4 @@
-// The rules for everything that is neither a Pod nor makes Pods.
+// The rules for everything that is neither a Pod, makes Pods nor stores what they keep.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -11,8 +11,6 @@
 #include "kube/quantity.h"
 
 namespace cadre::hub {
-
-bool isStandardResource(std::string_view name);  // of builtin_validate_pod.cc
 
 namespace {
 
@@ -194,6 +192,8 @@ void checkNode(const At& object, const Value& old) {
         !before.isNull() && *object["spec"][field] != before)
       object["spec"][field].forbidden(
           format("node updates may not change {} except from \"\" to valid", called));
+  if (!old.isNull() && *object["spec"]["externalID"] != old["spec"]["externalID"])
+    object["spec"]["externalID"].forbidden("may not be updated");
 }
 
 // --- services
@@ -227,18 +227,74 @@ void checkServicePorts(const At& spec) {
   }
 }
 
-void checkExternalIp(const At& ip) {
-  auto problems = ipProblems(ip.text());
-  ip.all(problems);
-  if (!problems.empty()) return;
-  const std::string& text = ip.text();
-  if (text == "0.0.0.0" || text == "::") ip.invalid(format("may not be unspecified ({})", text));
+// An address that others can reach; what is none is told by others.
+void checkReachable(const At& ip) {
+  const std::string text = lower(ip.text());
+  if (ipFamily(text) == 0) return;
+  if (text == "0.0.0.0" || text == "::")
+    ip.invalid(format("may not be unspecified ({})", ip.text()));
   if (text.starts_with("127.") || text == "::1")
     ip.invalid("may not be in the loopback range (127.0.0.0/8, ::1/128)");
-  if (text.starts_with("169.254.") || lower(text).starts_with("fe80:"))
+  if (text.starts_with("169.254.") || text.starts_with("fe80:"))
     ip.invalid("may not be in the link-local range (169.254.0.0/16, fe80::/10)");
-  if (text.starts_with("224.0.0."))
+  if (text.starts_with("224.0.0.") || text.starts_with("ff02:"))
     ip.invalid("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)");
+}
+
+// Of a cluster with IPv4 alone. The server looks no further than the first step that finds a fault.
+void checkFamilies(const At& spec) {
+  At families = spec["ipFamilies"], policy = spec["ipFamilyPolicy"], addresses = spec["clusterIPs"];
+  bool good = true, headless = spec["clusterIP"].text() == "None";
+  policy.oneOf({"PreferDualStack", "RequireDualStack", "SingleStack"});
+  std::set<std::string> seen;
+  for (const At& family : families.items()) {
+    family.oneOf({"IPv4", "IPv6"});
+    good = good && (family.text() == "IPv4" || family.text() == "IPv6");
+    if (seen.insert(family.text()).second) continue;
+    family.duplicate();
+    good = false;
+  }
+  for (std::size_t i = 0; i < families->array().size() && !headless; ++i) {
+    At address = addresses.item(i);
+    int family = ipFamily(address.text());
+    const std::string& wanted = families.item(i).text();
+    if (!good || family == 0 || wanted == format("IPv{}", family)) continue;
+    address.invalid(format("expected an {} value as indicated by `ipFamilies[{}]`", wanted, i));
+    good = false;
+  }
+  if (!good) return;
+  if (policy.text() == "SingleStack" && seen.size() > 1)
+    return policy.invalid(
+        "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified");
+  if (headless && spec["selector"].isEmpty()) return;
+  if (policy.text() == "RequireDualStack")
+    policy.invalid("this cluster is not configured for dual-stack services");
+  for (const At& family : families.items())
+    if (family.text() == "IPv6") family.invalid("not configured on this cluster");
+}
+
+bool isHealthChecked(const Value& spec) {
+  return spec["type"].string() == "LoadBalancer" &&
+         spec["externalTrafficPolicy"].string() == "Local";
+}
+
+void checkBalancer(const At& spec, const Value& old) {
+  bool balanced = spec["type"].text() == "LoadBalancer";
+  At class_name = spec["loadBalancerClass"], health = spec["healthCheckNodePort"];
+  if (class_name.isThere() && !balanced)
+    class_name.forbidden("may only be used when `type` is 'LoadBalancer'");
+  else if (class_name.isThere())
+    class_name.all(qualifiedProblems(class_name.text()));
+  if (balanced && old["type"].string() == "LoadBalancer" && *class_name != old["loadBalancerClass"])
+    class_name.invalid("may not change once set");
+  if (health.isEmpty()) return;  // then it is given
+  if (!isHealthChecked(*spec))
+    return health.invalid(
+        "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'");
+  health.port();
+  const Value& before = old["healthCheckNodePort"];
+  if (isHealthChecked(old) && !before.isNull() && *health != before)
+    health.forbidden("field is immutable");
 }
 
 }  // namespace
@@ -271,15 +327,17 @@ void checkService(const At& object, const Value& old) {
     else if (balanced || type == "NodePort")
       ip.invalid(format("may not be set to 'None' for {} services", type));
   }
-  for (const At& ip : spec["externalIPs"].items()) checkExternalIp(ip);
+  for (const At& ip : spec["externalIPs"].items()) {
+    ip.all(ipProblems(ip.text()));
+    checkReachable(ip);
+  }
   // The server tells these with a capital letter.
   At ranges = spec["loadBalancerSourceRanges"].as("spec.LoadBalancerSourceRanges");
   if (!ranges.isEmpty() && !balanced)
     ranges.forbidden("may only be used when `type` is 'LoadBalancer'");
   else
     for (const At& range : ranges.items()) range.all(cidrProblems(range.text()));
-  if (spec["loadBalancerClass"].isThere() && !balanced)
-    spec["loadBalancerClass"].forbidden("may only be used when `type` is 'LoadBalancer'");
+  checkBalancer(spec, old["spec"]);
   if (At allocate = spec["allocateLoadBalancerNodePorts"]; allocate.isThere() && !balanced)
     allocate.forbidden("may only be used when `type` is 'LoadBalancer'");
   At external = spec["externalTrafficPolicy"];
@@ -290,8 +348,8 @@ void checkService(const At& object, const Value& old) {
   else if (!external.isEmpty())
     external.oneOf({"Cluster", "Local"});
   spec["internalTrafficPolicy"].oneOf({"Cluster", "Local"});
-  spec["ipFamilyPolicy"].oneOf({"PreferDualStack", "RequireDualStack", "SingleStack"});
-  for (const At& family : spec["ipFamilies"].items()) family.oneOf({"IPv4", "IPv6"});
+  spec["trafficDistribution"].oneOf({"PreferClose", "PreferSameZone", "PreferSameNode"});
+  if (!elsewhere) checkFamilies(spec);
   if (old.isNull() || elsewhere || old["spec"]["type"].string() == "ExternalName") return;
   const Value& before = old["spec"]["clusterIPs"];
   if (!before.array().empty() && !spec["clusterIPs"].isEmpty() &&
@@ -300,18 +358,32 @@ void checkService(const At& object, const Value& old) {
                                             "may not change once set");
 }
 
+namespace {
+
+void checkAppProtocol(const At& port) {
+  At protocol = port["appProtocol"];
+  if (protocol.isThere()) protocol.all(qualifiedProblems(protocol.text()));
+}
+
+void checkEndpointAddress(const At& address) {
+  At ip = address["ip"], host = address["hostname"], node = address["nodeName"];
+  auto problems = ipProblems(ip.text());
+  ip.all(problems);
+  if (!problems.empty()) ip.invalid("must be a valid IP address");
+  checkReachable(ip);
+  if (!host.isEmpty()) host.all(labelProblems(host.text()));
+  if (node.isThere()) node.all(subdomainProblems(node.text()));
+}
+
+}  // namespace
+
 void checkEndpoints(const At& object, const Value&) {
   for (const At& subset : object["subsets"].items()) {
     At addresses = subset["addresses"], not_ready = subset["notReadyAddresses"];
     if (addresses.isEmpty() && not_ready.isEmpty())
       subset.required("must specify `addresses` or `notReadyAddresses`");
     for (const At& list : {addresses, not_ready})
-      for (const At& address : list.items()) {
-        At ip = address["ip"];
-        auto problems = ipProblems(ip.text());
-        ip.all(problems);
-        if (!problems.empty()) ip.invalid("must be a valid IP address");
-      }
+      for (const At& address : list.items()) checkEndpointAddress(address);
     bool needs_names = subset["ports"]->array().size() > 1;
     for (const At& port : subset["ports"].items()) {
       if (port["name"].isEmpty()) {
@@ -321,9 +393,47 @@ void checkEndpoints(const At& object, const Value&) {
       }
       port["port"].port();
       port["protocol"].oneOf({"SCTP", "TCP", "UDP"});
+      checkAppProtocol(port);
     }
   }
 }
+
+namespace {
+
+void checkFullName(const At& address) {
+  std::string_view text = address.text();
+  if (text.empty()) return address.required();
+  if (text.ends_with('.')) text.remove_suffix(1);
+  auto problems = subdomainProblems(text);
+  address.all(problems);
+  if (problems.empty() && split(text, '.').size() < 2)
+    address.invalid("should be a domain with at least two segments separated by dots");
+}
+
+void checkSliceAddress(const At& addresses, const At& address, const std::string& type) {
+  if (type == "FQDN") return checkFullName(address);
+  if (type != "IPv4" && type != "IPv6") return;
+  address.all(ipProblems(address.text()));
+  int family = ipFamily(address.text());
+  if (family != 0 && format("IPv{}", family) != type)
+    addresses.with(*address).invalid(format("must be an {} address", type));
+  checkReachable(address);
+}
+
+void checkSliceEndpoint(const At& endpoint, const std::string& type) {
+  At addresses = endpoint["addresses"], host = endpoint["hostname"], node = endpoint["nodeName"];
+  if (addresses.isEmpty()) addresses.required("must contain at least 1 address");
+  for (const At& address : addresses.items()) checkSliceAddress(addresses, address, type);
+  if (node.isThere()) node.all(subdomainProblems(node.text()));
+  if (host.isThere()) host.all(labelProblems(host.text()));
+  std::set<std::string> zones;
+  for (const At& zone : endpoint["hints"]["forZones"].items()) {
+    if (!zones.insert(zone["name"].text()).second) zone["name"].duplicate();
+    zone["name"].all(labelValueProblems(zone["name"].text()));
+  }
+}
+
+}  // namespace
 
 void checkEndpointSlice(const At& object, const Value& old) {
   At type = object["addressType"];
@@ -331,28 +441,16 @@ void checkEndpointSlice(const At& object, const Value& old) {
     type.required();
   else
     type.oneOf({"FQDN", "IPv4", "IPv6"});
-  for (const At& endpoint : object["endpoints"].items()) {
-    At addresses = endpoint["addresses"];
-    if (addresses.isEmpty()) addresses.required("must contain at least 1 address");
-    for (const At& address : addresses.items()) {
-      int family = ipFamily(address.text());
-      if (type.text() == "FQDN") {
-        address.all(subdomainProblems(address.text()));
-      } else if (type.text() == "IPv4" || type.text() == "IPv6") {
-        address.all(ipProblems(address.text()));
-        if (family != 0 && format("IPv{}", family) != type.text())
-          address.invalid(type.text() == "IPv4" ? "must be an IPv4 address"
-                                                : "must be an IPv6 address");
-      }
-    }
-  }
+  if (old.isNull() || *object["endpoints"] != old["endpoints"])
+    for (const At& endpoint : object["endpoints"].items())
+      checkSliceEndpoint(endpoint, type.text());
   std::set<std::string> names;
   for (const At& port : object["ports"].items()) {
     At name = port["name"];
     if (!name.isEmpty()) name.all(labelProblems(name.text()));
     if (!names.insert(name.text()).second) name.duplicate();
     port["protocol"].oneOf({"SCTP", "TCP", "UDP"});
-    port["port"].port();
+    checkAppProtocol(port);
   }
   if (!old.isNull()) type.immutable(old["addressType"]);
 }
@@ -398,193 +496,222 @@ bool scopeFits(std::string_view scope, std::string_view resource) {
   return true;
 }
 
+bool isScope(std::string_view name) {
+  static const std::set<std::string_view> kScopes = {
+      "Terminating",          "NotTerminating", "BestEffort",
+      "NotBestEffort",        "PriorityClass",  "CrossNamespacePodAffinity",
+      "VolumeAttributesClass"};
+  return kScopes.contains(name);
+}
+
+bool areInConflict(const std::set<std::string_view>& scopes) {
+  return (scopes.contains("BestEffort") && scopes.contains("NotBestEffort")) ||
+         (scopes.contains("Terminating") && scopes.contains("NotTerminating"));
+}
+
+// The server names no single expression.
+void checkScopeSelector(const At& selector, const Value& hard) {
+  At all = selector["matchExpressions"];
+  std::set<std::string_view> asked;
+  for (const Value& one : all->array()) {
+    At scope = all["scopeName"].with(one["scopeName"]), op = all["operator"].with(one["operator"]),
+       values = all["values"].with(one["values"]);
+    asked.insert(scope.text());
+    if (!isScope(scope.text())) scope.invalid("unsupported scope");
+    for (const auto& [name, value] : hard.object())
+      if (isStandardResource(name) && !scopeFits(scope.text(), name))
+        all.with(*selector).invalid("unsupported scope applied to resource");
+    bool has_values = scope.text() == "PriorityClass" || scope.text() == "VolumeAttributesClass";
+    if (isScope(scope.text()) && !has_values && op.text() != "Exists")
+      op.invalid(
+          "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "
+          "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, "
+          "ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity");
+    if (op.text() == "In" || op.text() == "NotIn") {
+      if (values.isEmpty())
+        values.required(
+            "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector");
+    } else if (op.text() == "Exists" || op.text() == "DoesNotExist") {
+      if (!values.isEmpty())
+        values.invalid(
+            "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector");
+    } else {
+      op.invalid("not a valid selector operator");
+    }
+  }
+  if (areInConflict(asked)) all.invalidShown("null", "conflicting scopes");
+}
+
 }  // namespace
 
 void checkQuota(const At& object, const Value& old) {
   At spec = object["spec"], hard = spec["hard"], scopes = spec["scopes"];
   for (const auto& [name, value] : hard->object()) checkQuotaAmount(hard.key(name), name);
-  static const std::set<std::string_view> kScopes = {
-      "Terminating",          "NotTerminating", "BestEffort",
-      "NotBestEffort",        "PriorityClass",  "CrossNamespacePodAffinity",
-      "VolumeAttributesClass"};
   std::set<std::string_view> asked;
   for (const At& scope : scopes.items()) {
     asked.insert(scope.text());
-    if (!kScopes.contains(scope.text())) scopes.invalid("unsupported scope");
+    if (!isScope(scope.text())) scopes.invalid("unsupported scope");
     for (const auto& [name, value] : hard->object())
       if (isStandardResource(name) && !scopeFits(scope.text(), name))
         scopes.invalid("unsupported scope applied to resource");
   }
-  for (auto [a, b] : {std::pair<std::string_view, std::string_view>{"BestEffort", "NotBestEffort"},
-                      {"Terminating", "NotTerminating"}})
-    if (asked.contains(a) && asked.contains(b)) scopes.invalid("conflicting scopes");
+  if (areInConflict(asked)) scopes.invalid("conflicting scopes");
+  checkScopeSelector(spec["scopeSelector"], *hard);
   if (!old.isNull()) scopes.immutable(old["spec"]["scopes"]);
 }
+
+namespace {
+
+void checkLimitType(const At& type) {
+  static const std::set<std::string_view> kTypes = {"Pod", "Container", "PersistentVolumeClaim"};
+  auto problems = qualifiedProblems(type.text());
+  type.all(problems);
+  if (problems.empty() && type.text().find('/') == std::string::npos &&
+      !kTypes.contains(type.text()))
+    type.invalid("must be a standard limit type or fully qualified");
+}
+
+void checkLimitName(const At& amount, const std::string& name, const std::string& type) {
+  if (type == "Pod" || type == "Container") return checkAmountName(amount, name);
+  auto problems = qualifiedProblems(name);
+  for (const std::string& problem : problems) amount.invalidText(name, problem);
+  if (problems.empty() && name.find('/') == std::string::npos && !isStandardResource(name))
+    amount.invalidText(name, "must be a standard resource type or fully qualified");
+}
+
+// The amounts of one resource, one beside the other.
+void checkLimitAmounts(const At& limit, const std::string& name) {
+  auto amount = [&](std::string_view list) -> std::optional<kube::Quantity> {
+    const Value* found = limit[list]->object().find(name);
+    auto quantity = found ? kube::Quantity::fromJson(*found) : Result<kube::Quantity>(Error{});
+    if (!quantity) return std::nullopt;
+    return *quantity;
+  };
+  auto most = amount("max"), least = amount("min"), normal = amount("default"),
+       request = amount("defaultRequest"), ratio = amount("maxLimitRequestRatio");
+  // Of two amounts the first may not be more than the second; which one is shown is up to the
+  // server.
+  auto order = [&](std::string_view list, const auto& shown, const auto& a, std::string_view called,
+                   const auto& b, std::string_view other) {
+    if (a && b && *a > *b)
+      limit[list].key(name).invalidText(
+          shown->text(),
+          format("{} value {} is greater than {} value {}", called, a->text(), other, b->text()));
+  };
+  order("min", least, least, "min", most, "max");
+  if (limit["type"].text() != "Pod") {
+    order("defaultRequest", request, least, "min", request, "default request");
+    order("defaultRequest", request, request, "default request", most, "max");
+    order("defaultRequest", request, request, "default request", normal, "default limit");
+    order("default", least, least, "min", normal, "default");
+    order("default", most, normal, "default", most, "max");
+  }
+  if (!ratio) return;
+  At shown = limit["maxLimitRequestRatio"].key(name);
+  auto milli = ratio->milliValue();
+  if (milli < 1000)
+    shown.invalidText(ratio->text(), format("ratio {} is less than 1", ratio->text()));
+  if (!most || !least || least->milliValue() == 0) return;
+  double spread =
+      static_cast<double>(most->milliValue()) / static_cast<double>(least->milliValue());
+  if (static_cast<double>(milli) / 1000 > spread)
+    shown.invalidText(ratio->text(),
+                      format("ratio {} is greater than max/min = {:.6f}", ratio->text(), spread));
+}
+
+}  // namespace
 
 void checkLimitRange(const At& object, const Value&) {
   std::set<std::string> types;
   for (const At& limit : object["spec"]["limits"].items()) {
     At type = limit["type"];
-    type.all(qualifiedProblems(type.text()));
-    if (!types.insert(type.text()).second) {
-      type.duplicate();
-      continue;
-    }
-    if (type.text() == "Pod")
-      for (std::string_view name : {"default", "defaultRequest"})
-        if (!limit[name].isEmpty())
-          limit[name].forbidden("may not be specified when `type` is 'Pod'");
+    checkLimitType(type);
+    if (!types.insert(type.text()).second) type.duplicate();
     std::set<std::string> names;
     for (std::string_view list :
-         {"max", "min", "default", "defaultRequest", "maxLimitRequestRatio"})
-      for (const auto& [name, value] : limit[list]->object()) names.insert(name);
-    for (const std::string& name : names) {
-      auto amount = [&](std::string_view list) -> std::optional<kube::Quantity> {
-        const Value* found = limit[list]->object().find(name);
-        auto quantity = found ? kube::Quantity::fromJson(*found) : Result<kube::Quantity>(Error{});
-        if (!quantity) return std::nullopt;
-        return *quantity;
-      };
-      auto most = amount("max"), least = amount("min"), normal = amount("default"),
-           request = amount("defaultRequest"), ratio = amount("maxLimitRequestRatio");
-      // Of two amounts the first may not be more than the second.
-      auto order = [&](std::string_view list, const auto& a, std::string_view called, const auto& b,
-                       std::string_view other) {
-        if (a && b && *a > *b)
-          limit[list].key(name).invalidText(
-              a->text(), format("{} value {} is greater than {} value {}", called, a->text(), other,
-                                b->text()));
-      };
-      order("min", least, "min", most, "max");
-      order("defaultRequest", request, "default request", most, "max");
-      order("defaultRequest", request, "default request", normal, "default limit");
-      // The amount that is shown is the limit, not the default.
-      if (normal && most && *normal > *most)
-        limit["default"].key(name).invalidText(
-            most->text(),
-            format("default value {} is greater than max value {}", normal->text(), most->text()));
-      if (normal && least && *least > *normal)
-        limit["default"].key(name).invalidText(
-            normal->text(),
-            format("min value {} is greater than default value {}", least->text(), normal->text()));
-      if (type.text() == "Pod" || !ratio) continue;
-      At shown = limit["maxLimitRequestRatio"].key(name);
-      auto milli = ratio->milliValue();
-      if (milli < 1000)
-        shown.invalidText(ratio->text(), format("ratio {} is less than 1", ratio->text()));
-      if (!most || !least || least->milliValue() == 0) continue;
-      double spread =
-          static_cast<double>(most->milliValue()) / static_cast<double>(least->milliValue());
-      if (static_cast<double>(milli) / 1000 > spread)
-        shown.invalidText(ratio->text(), format("ratio {} is greater than max/min = {:.6f}",
-                                                ratio->text(), spread));
+         {"max", "min", "default", "defaultRequest", "maxLimitRequestRatio"}) {
+      if (type.text() == "Pod" && list.starts_with("default")) {
+        if (!limit[list].isEmpty())
+          limit[list].forbidden("may not be specified when `type` is 'Pod'");
+        continue;
+      }
+      for (const auto& [name, value] : limit[list]->object()) {
+        checkLimitName(limit[list].key(name), name, type.text());
+        names.insert(name);
+      }
     }
+    if (type.text() == "PersistentVolumeClaim" && !limit["min"]->object().contains("storage") &&
+        !limit["max"]->object().contains("storage"))
+      limit["limits"].required(
+          "either minimum or maximum storage value is required, but neither was provided");
+    for (const std::string& name : names) checkLimitAmounts(limit, name);
   }
-}
-
-// --- volumes
-
-namespace {
-
-void checkAccessModes(const At& modes, std::string_view none) {
-  if (modes.isEmpty()) modes.required(none);
-  bool alone = false;
-  for (const At& mode : modes.items()) {
-    modes.with(*mode).oneOf({"ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"});
-    alone = alone || mode.text() == "ReadWriteOncePod";
-  }
-  if (alone && modes->array().size() > 1)
-    modes.forbidden("may not use ReadWriteOncePod with other access modes");
-}
-
-void checkSize(const At& size) {
-  auto quantity = kube::Quantity::fromJson(*size);
-  if (quantity && *quantity <= kube::Quantity())
-    size.invalidText(quantity->text(), "must be greater than zero");
-}
-
-}  // namespace
-
-void checkClaim(const At& object, const Value& old) {
-  At spec = object["spec"];
-  checkAccessModes(spec["accessModes"], "at least 1 access mode is required");
-  // The server leaves out a step here.
-  At size = spec["resources"].key("storage").with((*spec["resources"])["requests"]["storage"]);
-  if (!size.isThere())
-    size.required();
-  else
-    checkSize(size);
-  checkSelector(spec["selector"]);
-  At storage_class = spec["storageClassName"];
-  if (!storage_class.isEmpty()) storage_class.all(subdomainProblems(storage_class.text()));
-  spec["volumeMode"].oneOf({"Block", "Filesystem"});
-  if (old.isNull()) return;
-  Value now = *spec, before = old["spec"];
-  if (before["volumeName"].string().empty()) now.make("volumeName") = before["volumeName"];
-  for (Value* one : {&now, &before})
-    for (std::string_view name : {"resources", "volumeName", "volumeAttributesClassName"})
-      one->makeObject().erase(name);
-  if (now != before)
-    spec.forbidden(
-        "spec is immutable after creation except resources.requests and volumeAttributesClassName "
-        "for bound claims");
-}
-
-void checkVolume(const At& object, const Value&) {
-  At spec = object["spec"], capacity = spec["capacity"];
-  checkAccessModes(spec["accessModes"], "");
-  if (capacity.isEmpty()) capacity.required();
-  if (!capacity->object().contains("storage") || capacity->object().size() > 1)
-    capacity.unsupported({"storage"});
-  for (const auto& [name, value] : capacity->object()) checkSize(capacity.key(name));
-  static const std::set<std::string_view> kPlain = {
-      "accessModes",      "capacity",
-      "claimRef",         "mountOptions",
-      "nodeAffinity",     "persistentVolumeReclaimPolicy",
-      "storageClassName", "volumeAttributesClassName",
-      "volumeMode"};
-  bool any = std::ranges::any_of(spec->object(),
-                                 [](const auto& member) { return !kPlain.contains(member.first); });
-  if (!any) spec.required("must specify a volume type");
-  spec["persistentVolumeReclaimPolicy"].oneOf({"Delete", "Recycle", "Retain"});
-  At storage_class = spec["storageClassName"];
-  if (!storage_class.isEmpty()) storage_class.all(subdomainProblems(storage_class.text()));
-  spec["volumeMode"].oneOf({"Block", "Filesystem"});
-}
-
-void checkStorageClass(const At& object, const Value& old) {
-  object["provisioner"].given();
-  object["reclaimPolicy"].oneOf({"Delete", "Retain"});
-  object["volumeBindingMode"].oneOf({"Immediate", "WaitForFirstConsumer"});
-  if (old.isNull()) return;
-  for (std::string_view field : {"parameters", "provisioner", "reclaimPolicy"})
-    if (*object[field] != old[field])
-      object[field].forbidden(format("updates to {} are forbidden.", field));
-  object["volumeBindingMode"].immutable(old["volumeBindingMode"]);
 }
 
 // --- events
 
-void checkEvent(const At& object, const Value&) {
-  At ns = object["involvedObject"]["namespace"];
+namespace {
+
+// An event that says when it happened says more; what it is about may be in another namespace.
+void checkAnyEvent(const At& object, std::string_view regarding, std::string_view controller_name) {
+  At ns = object[regarding]["namespace"].as("involvedObject.namespace");
   const std::string& own = object["metadata"]["namespace"].text();
-  if (ns.isEmpty() ? own != "default" : ns.text() != own)
-    ns.invalid("does not match event.namespace");
+  bool timed = !object["eventTime"].isEmpty();
+  bool free = own == "default" || (timed && own == "kube-system");
+  if (ns.isEmpty() ? !free : !timed && ns.text() != own)
+    ns.invalidText(ns.text(), "does not match event.namespace");
+  if (!timed) return;
+  At controller = object[controller_name];
+  controller.given();
+  controller.all(qualifiedProblems(controller.text()));
+  for (std::string_view field : {"reportingInstance", "action", "reason"}) {
+    object[field].given();
+    if (object[field].text().size() > 128)
+      object[field].invalidText("", "can have at most 128 characters");
+  }
+  At note = object[object["note"].isThere() ? "note" : "message"].as("message");
+  if (note.text().size() > 1024) note.invalidText("", "can have at most 1024 characters");
 }
 
-void checkNewEvent(const At& object, const Value&) {
-  At ns = object["regarding"]["namespace"].as("involvedObject.namespace");
-  const std::string& own = object["metadata"]["namespace"].text();
-  if (ns.isEmpty() ? own != "default" : ns.text() != own)
-    ns.invalid("does not match event.namespace");
-  if (object["eventTime"].isEmpty()) object["eventTime"].required();
-  At controller = object["reportingController"];
-  controller.given();
-  for (const std::string& problem : qualifiedProblems(controller.text()))
-    controller.invalidText(controller.text(), problem);
-  for (std::string_view field : {"reportingInstance", "action", "reason"}) object[field].given();
-  if (object["type"].text() != "Normal" && object["type"].text() != "Warning")
-    object["type"].invalidText("", format("has invalid value: {}", object["type"].text()));
+void checkSeries(const At& series) {
+  if (!series.isThere()) return;
+  if (series["count"]->integer() < 2) series["count"].invalidText("", "should be at least 2");
+  series["lastObservedTime"].given();
+}
+
+// Fields that have older names for the server.
+constexpr std::pair<std::string_view, std::string_view> kOlderNames[] = {
+    {"deprecatedFirstTimestamp", "firstTimestamp"},
+    {"deprecatedLastTimestamp", "lastTimestamp"},
+    {"deprecatedCount", "count"},
+    {"deprecatedSource", "source"}};
+
+}  // namespace
+
+void checkEvent(const At& object, const Value&) {
+  checkAnyEvent(object, "involvedObject", "reportingComponent");
+}
+
+void checkNewEvent(const At& object, const Value& old) {
+  checkAnyEvent(object, "regarding", "reportingController");
+  if (old.isNull() || *object["series"] != old["series"]) checkSeries(object["series"]);
+  if (old.isNull()) {
+    object["eventTime"].given();
+    if (object["type"].text() != "Normal" && object["type"].text() != "Warning")
+      object["type"].invalidText("", format("has invalid value: {}", object["type"].text()));
+    for (auto [field, older] : kOlderNames)
+      if (!object[field].isEmpty())
+        object[field].as(std::string(older)).invalidText("", "needs to be unset");
+    return;
+  }
+  for (auto [field, older] : kOlderNames)
+    object[field].as(std::string(older)).immutable(old[field]);
+  object["regarding"].as("involvedObject").immutable(old["regarding"]);
+  object["note"].as("message").immutable(old["note"]);
+  // Of one of them the server speaks twice.
+  for (std::string_view field : {"reason", "reason", "type", "eventTime", "action", "related",
+                                 "reportingController", "reportingInstance"})
+    object[field].immutable(old[field]);
 }
 
 // --- networking
@@ -850,8 +977,22 @@ void checkPriorityClass(const At& object, const Value& old) {
 }
 
 void checkRuntimeClass(const At& object, const Value& old) {
-  object["handler"].all(labelProblems(object["handler"].text()));
-  if (!old.isNull()) object["handler"].immutable(old["handler"]);
+  At handler = object["handler"], overhead = object["overhead"], where = object["scheduling"];
+  if (!old.isNull()) return handler.immutable(old["handler"]);
+  handler.all(labelProblems(handler.text()));
+  // The server looks at it as at what a container has.
+  const Value resources = json::Object{{"limits", *overhead["podFixed"]}};
+  checkResources(overhead.with(resources));
+  checkLabels(where["nodeSelector"]);
+  At tolerations = where["tolerations"];
+  checkTolerations(tolerations["tolerations"].with(*tolerations));
+  std::vector<Value> seen;
+  for (const At& toleration : tolerations.items()) {
+    Value key = *toleration;
+    key.makeObject().erase("tolerationSeconds");
+    if (std::ranges::find(seen, key) != seen.end()) toleration.duplicate();
+    seen.push_back(std::move(key));
+  }
 }
 
 void checkLease(const At& object, const Value&) {

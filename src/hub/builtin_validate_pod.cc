@@ -1,5 +1,6 @@
 // The rules for Pods and for templates of Pods.
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 
@@ -181,7 +182,6 @@ bool isOvercommitAllowed(std::string_view name) { return isNative(name) && !isHu
 
 }  // namespace
 
-// Shared with quotas.
 bool isStandardResource(std::string_view name) {
   static const std::set<std::string_view> kNames = {"cpu",
                                                     "memory",
@@ -206,8 +206,6 @@ bool isStandardResource(std::string_view name) {
   return kNames.contains(name) || isHugePages(name) || name.starts_with("requests.hugepages-");
 }
 
-namespace {
-
 void checkAmountName(const At& amount, std::string_view name) {
   auto problems = qualifiedProblems(name);
   for (const std::string& problem : problems) amount.invalidText(name, problem);
@@ -220,6 +218,8 @@ void checkAmountName(const At& amount, std::string_view name) {
     amount.invalidText(name, "must be a standard resource for containers");
 }
 
+namespace {
+
 void checkAmount(const At& amount, std::string_view name) {
   auto quantity = kube::Quantity::fromJson(*amount);
   if (!quantity) return;
@@ -228,6 +228,8 @@ void checkAmount(const At& amount, std::string_view name) {
   if (!isNative(name) && quantity->milliValue() % 1000 != 0)
     amount.invalidText(quantity->text(), "must be an integer");
 }
+
+}  // namespace
 
 void checkResources(const At& resources) {
   At limits = resources["limits"], requests = resources["requests"];
@@ -256,11 +258,14 @@ void checkResources(const At& resources) {
   if (huge && !basic) resources.forbidden("HugePages require cpu or memory");
 }
 
+namespace {
+
 // --- containers
 
 // What containers of one pod have in common.
 struct Pod {
   std::map<std::string, const Value*> volumes;
+  std::set<std::string> claims;
   bool host_network = false;
   std::set<std::string> names;
   std::set<std::string> host_ports;
@@ -322,6 +327,61 @@ void checkMounts(const At& container, const Pod& pod) {
   }
 }
 
+void checkPodClaims(const At& claims, Pod& pod) {
+  for (const At& claim : claims.items()) {
+    At name = claim["name"];
+    if (name.given()) {
+      bool fresh = pod.claims.insert(name.text()).second;
+      if (!fresh) name.duplicate();
+      if (fresh) name.all(labelProblems(name.text()));
+    }
+    bool by_template = claim["resourceClaimTemplateName"].isThere();
+    bool by_name = claim["resourceClaimName"].isThere();
+    if (by_name && by_template)
+      claim.invalid(
+          "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified");
+    if (!by_name && !by_template)
+      claim.invalid("must specify one of: `resourceClaimName`, `resourceClaimTemplateName`");
+    for (std::string_view ref : {"resourceClaimName", "resourceClaimTemplateName"})
+      if (claim[ref].isThere()) claim[ref].all(subdomainProblems(claim[ref].text()));
+  }
+}
+
+void checkUsedClaims(const At& claims, const Pod& pod) {
+  std::set<std::string> seen;
+  for (const At& claim : claims.items()) {
+    At name = claim.with(*claim["name"]), request = claim["request"];
+    if (!name.given()) continue;
+    if (!request.isEmpty()) request.all(labelProblems(request.text()));
+    std::string key = name.text() + (request.isEmpty() ? "" : "/" + request.text());
+    if (seen.contains(name.text()) || !seen.insert(key).second)
+      claim.duplicateShown(json::write(key));
+    if (pod.claims.contains(name.text())) continue;
+    claim.addFinding(
+        {.path = claim.path(),
+         .fault = kube::Fault::NotFound,
+         .message = format("Not found: {}: must be one of the names in pod.spec.resourceClaims{}",
+                           json::write(*name),
+                           pod.claims.empty()
+                               ? " which is empty"
+                               : ": " + join({pod.claims.begin(), pod.claims.end()}, ", "))});
+  }
+}
+
+void checkAppArmor(const At& context) {
+  At profile = context["appArmorProfile"], local = profile["localhostProfile"];
+  if (!profile.isThere()) return;
+  const std::string& type = profile["type"].text();
+  if (type.empty()) return profile["type"].required("type is required when appArmorProfile is set");
+  profile["type"].oneOf({"Localhost", "RuntimeDefault", "Unconfined"});
+  if (type == "Localhost" && local.isEmpty())
+    local.required("must be set when AppArmor type is Localhost");
+  else if (type == "Localhost" && trim(local.text()) != local.text())
+    local.invalid("must not be padded with whitespace");
+  else if ((type == "RuntimeDefault" || type == "Unconfined") && local.isThere())
+    local.invalid("can only be set when AppArmor type is Localhost");
+}
+
 void checkSeccomp(const At& context) {
   At profile = context["seccompProfile"];
   if (!profile.isThere()) return;
@@ -342,6 +402,7 @@ void checkContainerSecurity(const At& context) {
   for (std::string_view id : {"runAsUser", "runAsGroup"}) context[id].between(0, kMaxId);
   context["procMount"].oneOf({"Default", "Unmasked"});
   checkSeccomp(context);
+  checkAppArmor(context);
   At escalate = context["allowPrivilegeEscalation"];
   if (!escalate.isThere() || escalate->boolean()) return;
   if (context["privileged"]->boolean())
@@ -377,6 +438,7 @@ void checkContainer(const At& container, Pod& pod) {
   checkEnvironment(container);
   checkMounts(container, pod);
   checkResources(container["resources"]);
+  checkUsedClaims(container["resources"]["claims"], pod);
   checkContainerSecurity(container["securityContext"]);
   checkResizing(container["resizePolicy"]);
 }
@@ -442,10 +504,53 @@ void checkNfs(const At& nfs) {
     nfs["path"].invalid("must be an absolute path");
 }
 
-void checkClaimVolume(const At& claim) { claim["claimName"].given(); }
+void checkPartition(const At& disk) {
+  At partition = disk["partition"];
+  if (partition->integer() < 0 || partition->integer() > 255)
+    partition.invalid("must be between 1 and 255, inclusive");
+}
+
+void checkIscsi(const At& iscsi) {
+  auto isKnown = [](const std::string& name) {
+    return name.starts_with("iqn") || name.starts_with("eui") || name.starts_with("naa");
+  };
+  constexpr std::string_view kForm = "must be valid format starting with iqn, eui, or naa";
+  At name = iscsi["iqn"], initiator = iscsi["initiatorName"];
+  if (!name.isEmpty() && !isKnown(name.text())) name.invalid(kForm);
+  iscsi["lun"].between(0, 255);
+  bool secret = iscsi["chapAuthDiscovery"]->boolean() || iscsi["chapAuthSession"]->boolean();
+  if (secret && !iscsi["secretRef"].isThere()) iscsi["secretRef"].required();
+  if (initiator.isThere() && !isKnown(initiator.text()))
+    iscsi["initiatorname"].with(*initiator).invalid(kForm);
+}
+
+void checkFibreChannel(const At& fc) {
+  At targets = fc["targetWWNs"], lun = fc["lun"];
+  if (targets.isEmpty() && fc["wwids"].isEmpty())
+    targets.required("must specify either targetWWNs or wwids, but not both");
+  if (targets.isEmpty()) return;
+  if (!fc["wwids"].isEmpty())
+    targets.invalid("targetWWNs and wwids can not be specified simultaneously");
+  if (!lun.isThere()) lun.required("lun is required if targetWWNs is specified");
+  lun.between(0, 255);
+}
+
+void checkRepository(const At& repository) {
+  At directory = repository["directory"];
+  directory.all(relativePathProblems(directory.text()));
+}
+
+void checkEphemeral(const At& ephemeral) {
+  At claim = ephemeral["volumeClaimTemplate"], meta = claim["metadata"];
+  if (!claim.isThere()) return claim.required();
+  checkLabels(meta["labels"]);
+  for (const auto& [name, value] : meta->object())
+    if (name != "labels" && name != "annotations" && !meta[name].isEmpty())
+      meta[name].forbidden("cannot be set");
+  checkClaimSpec(claim["spec"]);
+}
 
 void checkDriver(const At& csi) {
-  csi["driver"].given();
   csi["driver"].all(subdomainProblems(lower(csi["driver"].text())));
 }
 
@@ -481,6 +586,10 @@ void checkProjected(const At& projected) {
       if (++count > 1) one.forbidden("may not specify more than 1 volume type per source");
       return count == 1;
     };
+    auto note = [&](const At& item, const std::string& called) {
+      if (!item["path"].isEmpty() && !paths.insert(item["path"].text()).second)
+        projected.invalidText(called, "conflicting duplicate paths");
+    };
     for (std::string_view name : {"secret", "configMap"})
       if (isOnly(name)) {
         source[name]["name"].given();
@@ -488,9 +597,13 @@ void checkProjected(const At& projected) {
           item["key"].given();
           if (item["path"].given()) checkNonLocalPath(item["path"]);
           checkMode(item["mode"]);
+          note(item, source[name]["name"].text());
         }
       }
-    if (isOnly("downwardAPI")) checkDownwardItems(source["downwardAPI"]);
+    if (isOnly("downwardAPI")) {
+      checkDownwardItems(source["downwardAPI"]);
+      for (const At& item : source["downwardAPI"]["items"].items()) note(item, item["path"].text());
+    }
     if (!isOnly("serviceAccountToken")) continue;
     At token = source["serviceAccountToken"];
     At seconds = token["expirationSeconds"];
@@ -503,39 +616,55 @@ void checkProjected(const At& projected) {
 
 struct Source {
   std::string_view name;
-  void (*check)(const At&);  // null: nothing that people meet
+  void (*check)(const At&) = nullptr;  // null: nothing that people meet
+  std::array<std::string_view, 3> needed = {};
+  std::string_view called = name;  // by the server
 };
 
 // In the order in which the server looks for them; of several the first is the one that counts.
 constexpr Source kSources[] = {{"emptyDir", checkEmptyDir},
                                {"hostPath", checkHostPath},
-                               {"gitRepo", nullptr},
-                               {"gcePersistentDisk", nullptr},
-                               {"awsElasticBlockStore", nullptr},
+                               {"gitRepo", checkRepository, {"repository"}},
+                               {"gcePersistentDisk", checkPartition, {"pdName"}, "persistentDisk"},
+                               {"awsElasticBlockStore", checkPartition, {"volumeID"}},
                                {"secret", checkSecretVolume},
                                {"nfs", checkNfs},
-                               {"iscsi", nullptr},
-                               {"glusterfs", nullptr},
-                               {"persistentVolumeClaim", checkClaimVolume},
-                               {"rbd", nullptr},
-                               {"cinder", nullptr},
-                               {"cephfs", nullptr},
-                               {"flocker", nullptr},
+                               {"iscsi", checkIscsi, {"targetPortal", "iqn"}},
+                               {"glusterfs", nullptr, {"endpoints", "path"}},
+                               {"persistentVolumeClaim", nullptr, {"claimName"}},
+                               {"rbd", nullptr, {"monitors", "image"}},
+                               {"cinder", nullptr, {"volumeID"}},
+                               {"cephfs", nullptr, {"monitors"}},
+                               {"flocker"},
                                {"downwardAPI", checkDownwardItems},
-                               {"fc", nullptr},
-                               {"flexVolume", nullptr},
+                               {"fc", checkFibreChannel},
+                               {"flexVolume", nullptr, {"driver"}},
                                {"configMap", checkConfigMapVolume},
-                               {"azureFile", nullptr},
-                               {"vsphereVolume", nullptr},
-                               {"quobyte", nullptr},
-                               {"azureDisk", nullptr},
-                               {"portworxVolume", nullptr},
-                               {"storageos", nullptr},
+                               {"azureFile", nullptr, {"secretName", "shareName"}},
+                               {"vsphereVolume", nullptr, {"volumePath"}},
+                               {"quobyte"},
+                               {"azureDisk"},
+                               {"portworxVolume", nullptr, {"volumeID"}},
+                               {"storageos", nullptr, {"volumeName"}},
                                {"projected", checkProjected},
-                               {"scaleIO", nullptr},
-                               {"csi", checkDriver},
-                               {"ephemeral", nullptr},
-                               {"image", nullptr}};
+                               {"scaleIO", nullptr, {"gateway", "system", "volumeName"}},
+                               {"csi", checkDriver, {"driver"}},
+                               {"ephemeral", checkEphemeral},
+                               {"image"}};
+
+}  // namespace
+
+void checkSource(const At& volume, std::string_view name) {
+  for (const Source& row : kSources) {
+    if (row.name != name || !volume[name].isThere()) continue;
+    At source = volume[row.called].with(*volume[name]);
+    for (std::string_view field : row.needed)
+      if (!field.empty()) source[field].given();
+    if (row.check) row.check(source);
+  }
+}
+
+namespace {
 
 void checkVolumes(const At& volumes, Pod& pod) {
   for (const At& volume : volumes.items()) {
@@ -546,8 +675,8 @@ void checkVolumes(const At& volumes, Pod& pod) {
       if (!one.isThere()) continue;
       if (counted)
         one.forbidden("may not specify more than 1 volume type");
-      else if (source.check)
-        source.check(one);
+      else
+        checkSource(volume, source.name);
       counted = true;
     }
     if (!name.given()) continue;
@@ -579,6 +708,8 @@ void checkDns(const At& spec) {
     if (option["name"].isEmpty()) option.required("must not be empty");
 }
 
+}  // namespace
+
 void checkTolerations(const At& tolerations) {
   for (const At& one : tolerations.items()) {
     At key = one["key"], op = one["operator"], effect = one["effect"];
@@ -601,6 +732,8 @@ void checkTolerations(const At& tolerations) {
   }
 }
 
+namespace {
+
 void checkNodeRequirement(const At& one) {
   const std::string& op = one["operator"].text();
   At values = one["values"];
@@ -617,6 +750,18 @@ void checkNodeRequirement(const At& one) {
   }
   one["key"].all(qualifiedProblems(one["key"].text()));
 }
+
+}  // namespace
+
+void checkNodeSelector(const At& selector) {
+  if (!selector.isThere()) return;
+  At terms = selector["nodeSelectorTerms"];
+  if (terms.isEmpty()) terms.required("must have at least one node selector term");
+  for (const At& term : terms.items())
+    for (const At& one : term["matchExpressions"].items()) checkNodeRequirement(one);
+}
+
+namespace {
 
 void checkPodAffinityTerm(const At& term) {
   checkSelector(term["labelSelector"]);
@@ -639,12 +784,7 @@ void checkAffinity(const At& affinity) {
   constexpr std::string_view kRequired = "requiredDuringSchedulingIgnoredDuringExecution";
   constexpr std::string_view kPreferred = "preferredDuringSchedulingIgnoredDuringExecution";
   At node = affinity["nodeAffinity"];
-  if (node[kRequired].isThere()) {
-    At terms = node[kRequired]["nodeSelectorTerms"];
-    if (terms.isEmpty()) terms.required("must have at least one node selector term");
-    for (const At& term : terms.items())
-      for (const At& one : term["matchExpressions"].items()) checkNodeRequirement(one);
-  }
+  checkNodeSelector(node[kRequired]);
   for (const At& term : node[kPreferred].items()) {
     checkWeight(term["weight"]);
     for (const At& one : term["preference"]["matchExpressions"].items()) checkNodeRequirement(one);
@@ -713,6 +853,7 @@ void checkPodSecurity(const At& spec) {
   for (const At& group : context["supplementalGroups"].items()) group.between(0, kMaxId);
   context["fsGroupChangePolicy"].oneOf({"Always", "OnRootMismatch"});
   checkSeccomp(context);
+  checkAppArmor(context);
   for (const At& sysctl : context["sysctls"].items()) {
     if (sysctl["name"].given() && !isSysctl(sysctl["name"].text()))
       sysctl["name"].invalid(
@@ -724,6 +865,58 @@ void checkPodSecurity(const At& spec) {
   At shared = context["shareProcessNamespace"].with(*spec["shareProcessNamespace"]);
   if (spec["hostPID"]->boolean() && shared->boolean())
     shared.invalid("ShareProcessNamespace and HostPID cannot both be enabled");
+}
+
+// All containers, of whichever kind.
+std::vector<At> containersOf(const At& spec) {
+  std::vector<At> out;
+  for (std::string_view list : {"initContainers", "containers", "ephemeralContainers"})
+    for (const At& container : spec[list].items()) out.push_back(container);
+  return out;
+}
+
+void checkHostUsers(const At& spec) {
+  if (!spec["hostUsers"].isThere() || spec["hostUsers"]->boolean()) return;
+  constexpr std::string_view kWhen = "when `hostUsers` is false";
+  // The server writes two of them so.
+  for (auto [field, called] : {std::pair("hostNetwork", "hostNetwork"),
+                               std::pair("hostPID", "HostPID"), std::pair("hostIPC", "HostIPC")})
+    if (spec[field]->boolean()) spec[called].forbidden(kWhen);
+  for (const At& container : containersOf(spec))
+    if (!container["volumeDevices"].isEmpty()) container["volumeDevices"].forbidden(kWhen);
+}
+
+void forbidAll(const At& context, std::initializer_list<std::string_view> fields,
+               std::string_view why) {
+  for (std::string_view field : fields)
+    if (context[field].isThere()) context[field].forbidden(why);
+}
+
+// Of a pod for one system nothing is asked that only another one has.
+void checkSystem(const At& spec) {
+  At os = spec["os"], context = spec["securityContext"];
+  if (!os.isThere() || !os["name"].given()) return;
+  os.with(*os["name"]).oneOf({"linux", "windows"});
+  if (os["name"].text() == "linux") {
+    constexpr std::string_view kWhy = "windows options cannot be set for a linux pod";
+    forbidAll(context, {"windowsOptions"}, kWhy);
+    for (const At& container : containersOf(spec))
+      forbidAll(container["securityContext"], {"windowsOptions"}, kWhy);
+  }
+  if (os["name"].text() != "windows") return;
+  constexpr std::string_view kWhy = "cannot be set for a windows pod";
+  forbidAll(spec, {"hostUsers", "hostPID", "hostIPC", "shareProcessNamespace"}, kWhy);
+  forbidAll(context,
+            {"appArmorProfile", "seLinuxOptions", "seccompProfile", "fsGroup",
+             "fsGroupChangePolicy", "sysctls", "runAsUser", "runAsGroup", "supplementalGroups",
+             "supplementalGroupsPolicy", "seLinuxChangePolicy"},
+            kWhy);
+  for (const At& container : containersOf(spec))
+    forbidAll(container["securityContext"],
+              {"appArmorProfile", "seLinuxOptions", "seccompProfile", "capabilities",
+               "readOnlyRootFilesystem", "privileged", "allowPrivilegeEscalation", "procMount",
+               "runAsUser", "runAsGroup"},
+              kWhy);
 }
 
 void checkGates(const At& spec) {
@@ -742,6 +935,7 @@ void checkGates(const At& spec) {
 void checkPodSpec(const At& spec, bool in_template) {
   Pod pod{.host_network = spec["hostNetwork"]->boolean()};
   checkVolumes(spec["volumes"], pod);
+  checkPodClaims(spec["resourceClaims"], pod);
   if (spec["containers"].isEmpty()) spec["containers"].required();
   for (const At& container : spec["containers"].items()) {
     checkContainer(container, pod);
@@ -758,6 +952,8 @@ void checkPodSpec(const At& spec, bool in_template) {
   checkSpread(spec["topologySpreadConstraints"]);
   checkPodSecurity(spec);
   checkGates(spec);
+  checkHostUsers(spec);
+  checkSystem(spec);
   for (std::string_view name : {"serviceAccountName", "nodeName", "priorityClassName"})
     if (!spec[name].isEmpty()) spec[name].all(subdomainProblems(spec[name].text()));
   for (std::string_view name : {"hostname", "subdomain"})
@@ -785,28 +981,96 @@ void checkPodTemplate(const At& pod_template) {
 
 void checkPodTemplateKind(const At& object, const Value&) { checkPodTemplate(object["template"]); }
 
-void checkPod(const At& object, const Value& old) {
-  At spec = object["spec"];
-  checkPodSpec(spec, false);
-  if (old.isNull()) return;
-  const Value& old_spec = old["spec"];
-  for (std::string_view list : {"containers", "initContainers"})
-    if (spec[list]->array().size() != old_spec[list].array().size()) {
-      spec[list].forbidden("pod updates may not add or remove containers");
-      return;
+namespace {
+
+constexpr std::string_view kNeeded = "requiredDuringSchedulingIgnoredDuringExecution";
+
+// Whether a list begins with what was there.
+bool extends(const Value& now, const Value& before) {
+  const json::Array &all = now.array(), &first = before.array();
+  return all.size() >= first.size() && std::equal(first.begin(), first.end(), all.begin());
+}
+
+// While a pod is gated, where it may run can be narrowed.
+void checkNarrowed(const At& spec, const Value& old) {
+  for (const auto& [key, value] : old["nodeSelector"].object())
+    if ((*spec["nodeSelector"])[key] != value) {
+      spec["nodeSelector"].invalid(
+          "only additions to spec.nodeSelector are allowed (no mutations or deletions)");
+      break;
     }
-  // What may change is taken out of both; all else has to be the same.
-  Value now = *spec, before = old_spec;
-  for (Value* one : {&now, &before}) {
-    for (std::string_view list : {"containers", "initContainers"}) {
-      if (!(*one)[list].isArray()) continue;
-      for (Value& container : one->make(list).makeArray()) container.makeObject().erase("image");
-    }
-    for (std::string_view name : {"activeDeadlineSeconds", "tolerations"})
-      one->makeObject().erase(name);
-    // Gates may be taken away.
-    one->makeObject().erase("schedulingGates");
+  At terms = spec["affinity"]["nodeAffinity"][kNeeded]["nodeSelectorTerms"];
+  const Value& before = old["affinity"]["nodeAffinity"][kNeeded]["nodeSelectorTerms"];
+  if (before.array().empty()) return;
+  if (terms->array().size() != before.array().size())
+    return terms.invalid("no additions/deletions to non-empty NodeSelectorTerms list are allowed");
+  for (std::size_t i = 0; i < before.array().size(); ++i) {
+    const Value &now = *terms.item(i), &then = before.at(i);
+    bool good = extends(now["matchExpressions"], then["matchExpressions"]) &&
+                extends(now["matchFields"], then["matchFields"]);
+    bool was_empty =
+        then["matchExpressions"].array().empty() && then["matchFields"].array().empty();
+    if (!good || (was_empty && now != then))
+      terms.item(i).invalid("only additions are allowed (no mutations or deletions)");
   }
+}
+
+void checkGatesUpdate(const At& gates, const Value& old) {
+  for (const At& gate : gates.items())
+    if (std::ranges::find(old.array(), *gate) == old.array().end())
+      gate["name"].forbidden(format("only deletion is allowed, but found new scheduling gate '{}'",
+                                    gate["name"].text()));
+}
+
+// Whether it may go on with other rules.
+bool checkDeadlineUpdate(const At& deadline, const Value& old) {
+  if (old.isNull()) return true;
+  if (!deadline.isThere())
+    deadline.invalid("must not update from a positive integer to nil value");
+  else if (deadline->integer() > old.integer())
+    deadline.invalid("must be less than or equal to previous value");
+  return !deadline.isThere() || deadline->integer() <= old.integer();
+}
+
+void checkTolerationsUpdate(const At& tolerations, const Value& old) {
+  auto withoutSeconds = [](Value toleration) {
+    toleration.makeObject().erase("tolerationSeconds");
+    return toleration;
+  };
+  for (const Value& toleration : old.array()) {
+    auto isSame = [&](const Value& one) {
+      return withoutSeconds(one) == withoutSeconds(toleration);
+    };
+    if (std::ranges::any_of(tolerations->array(), isSame)) continue;
+    return tolerations.forbidden(
+        "existing toleration can not be modified except its tolerationSeconds");
+  }
+}
+
+// What may change is taken out of both; all else has to be the same.
+void takeOutChangeable(Value& spec, bool gated) {
+  for (std::string_view list : {"containers", "initContainers"}) {
+    if (!spec[list].isArray()) continue;
+    for (Value& container : spec.make(list).makeArray()) container.makeObject().erase("image");
+  }
+  for (std::string_view name : {"activeDeadlineSeconds", "tolerations", "schedulingGates"})
+    spec.makeObject().erase(name);
+  if (!gated) return;
+  spec.makeObject().erase("nodeSelector");
+  spec.make("affinity").makeObject().erase("nodeAffinity");
+}
+
+void checkPodUpdate(const At& spec, const Value& old) {
+  for (std::string_view list : {"containers", "initContainers"})
+    if (spec[list]->array().size() != old[list].array().size())
+      return spec[list].forbidden("pod updates may not add or remove containers");
+  if (!checkDeadlineUpdate(spec["activeDeadlineSeconds"], old["activeDeadlineSeconds"])) return;
+  checkTolerationsUpdate(spec["tolerations"], old["tolerations"]);
+  checkGatesUpdate(spec["schedulingGates"], old["schedulingGates"]);
+  bool gated = !old["schedulingGates"].array().empty();
+  if (gated) checkNarrowed(spec, old);
+  Value now = *spec, before = old;
+  for (Value* one : {&now, &before}) takeOutChangeable(*one, gated);
   if (now["terminationGracePeriodSeconds"].integer() == 1 &&
       before["terminationGracePeriodSeconds"].integer() < 0)
     before.make("terminationGracePeriodSeconds") = 1;
@@ -816,13 +1080,18 @@ void checkPod(const At& object, const Value& old) {
         "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
         "additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be "
         "set to 1 if it was previously negative)");
-  for (const Value& toleration : old_spec["tolerations"].array()) {
-    const json::Array& all = spec["tolerations"]->array();
-    if (std::ranges::find(all, toleration) != all.end()) continue;
-    spec["tolerations"].forbidden(
-        "existing toleration can not be modified except its tolerationSeconds");
-    break;
-  }
+}
+
+}  // namespace
+
+void checkPod(const At& object, const Value& old) {
+  At spec = object["spec"];
+  checkPodSpec(spec, false);
+  if (!old.isNull()) return checkPodUpdate(spec, old["spec"]);
+  if (!spec["ephemeralContainers"].isEmpty())
+    spec["ephemeralContainers"].forbidden("cannot be set on create");
+  if (!spec["nodeName"].isEmpty() && !spec["schedulingGates"].isEmpty())
+    spec["nodeName"].forbidden("cannot be set until all schedulingGates have been cleared");
 }
 
 }  // namespace cadre::hub

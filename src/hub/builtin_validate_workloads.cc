@@ -186,10 +186,13 @@ void checkDaemonSet(const At& object, const Value& old) {
 }
 
 void checkControllerRevision(const At& object, const Value& old) {
-  if (object["data"].isEmpty() && !object["data"]->isObject())
-    object["data"].required("data is mandatory");
+  At data = object["data"];
   object["revision"].notNegative();
-  if (!old.isNull()) object["data"].immutable(old["data"]);
+  if (!old.isNull()) return data.immutable(old["data"]);
+  if (!data.isThere())
+    data.required("data is mandatory");
+  else if (!data->isObject())
+    data.required("data must be a valid JSON object");
 }
 
 // --- jobs

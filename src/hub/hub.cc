@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/format.h"
@@ -12,6 +13,8 @@ namespace cadre::hub {
 namespace {
 
 constexpr std::size_t kMaxBody = 3u << 20;
+// Characters of all warnings of an answer, and of each where they are more.
+constexpr std::size_t kMaxWarnings = 4096, kMaxWarning = 256;
 
 std::string warningText(std::string_view text) {
   std::string quoted;
@@ -20,6 +23,38 @@ std::string warningText(std::string_view text) {
     quoted += c == '\n' || c == '\r' ? ' ' : c;
   }
   return format("299 - \"{}\"", quoted);
+}
+
+bool begins(char c) { return (c & 0xc0) != 0x80; }  // a character of UTF-8
+std::size_t characters(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count_if(text, begins));
+}
+std::string_view firstCharacters(std::string_view text, std::size_t count) {
+  std::size_t end = 0;
+  while (end < text.size() && (!begins(text[end]) || count-- > 0)) ++end;
+  return text.substr(0, end);
+}
+
+// Each once. What does not fit into the head of an answer is cut, then left out.
+std::vector<std::string> warningTexts(const std::vector<std::string>& warnings) {
+  std::vector<std::string_view> each;
+  std::set<std::string_view> seen;
+  std::size_t size = 0;
+  for (const std::string& warning : warnings) {
+    if (!seen.insert(warning).second) continue;
+    each.push_back(warning);
+    size += characters(warning);
+  }
+  bool cuts = size > kMaxWarnings;
+  std::vector<std::string> texts;
+  std::size_t written = 0;
+  for (std::string_view warning : each) {
+    if (written >= kMaxWarnings) break;
+    if (cuts) warning = firstCharacters(warning, kMaxWarning);
+    written += characters(warning);
+    texts.push_back(warningText(warning));
+  }
+  return texts;
 }
 
 }  // namespace
@@ -165,8 +200,8 @@ void Hub::answer(const CallRef& call, int code, std::string type, std::string te
                                         json::write(failure.status()));
         }
         headers.add("content-type", std::move(type));
-        for (const std::string& warning : call->warnings)
-          headers.add("warning", warningText(warning));
+        for (std::string& warning : warningTexts(call->warnings))
+          headers.add("warning", std::move(warning));
         call->request->respond(code, std::move(headers), std::move(text));
       });
 }

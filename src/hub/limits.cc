@@ -242,9 +242,24 @@ bool Limits::complete(Draft& draft) const {
          setLimits(inNamespace(kRanges, draft.key.ns), *draft.kind, draft.object);
 }
 
+// A claim asks for more only where its class lets volumes grow.
+bool Limits::mayGrow(const Draft& draft) const {
+  auto sizeOf = [](const json::Value& claim) {
+    return quantity(claim["spec"]["resources"]["requests"]["storage"]);
+  };
+  if (!draft.before || sizeOf(draft.object) <= sizeOf(draft.old)) return true;
+  const std::string& name = draft.old["spec"]["storageClassName"].string();
+  State found = objects_.find("storage.k8s.io/storageclasses", {"", name});
+  return found && found->value()["allowVolumeExpansion"].boolean();
+}
+
 std::optional<Failure> Limits::check(const Draft& draft) const {
   const Kind& kind = *draft.kind;
   if (!kind.resource.namespaced || !draft.writing.subresource.empty()) return std::nullopt;
+  if (kind.storage == "persistentvolumeclaims" && !mayGrow(draft))
+    return forbidden(kind.resource, draft.key.name,
+                     "only dynamically provisioned pvc can be resized and the storageclass that "
+                     "provisions the pvc must support resize");
   if (!draft.before) {
     auto wrong = beyondLimits(inNamespace(kRanges, draft.key.ns), kind, draft.object);
     if (!wrong.empty())

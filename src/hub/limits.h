@@ -12,7 +12,8 @@
 namespace cadre::hub {
 
 // What a namespace lets its objects have: LimitRanges for each of them, ResourceQuotas for all
-// together. Of quotas, scopes are not looked at: one with scopes limits nothing, and says so.
+// together, and the class of a claim for its size. Of quotas, scopes are not looked at: one with
+// scopes limits nothing, and says so.
 
 using Amounts = std::map<std::string, kube::Quantity>;  // "requests.cpu", "count/secrets"
 
@@ -39,6 +40,7 @@ class Limits {
 
  private:
   std::vector<json::Value> inNamespace(std::string_view resource, const std::string& ns) const;
+  bool mayGrow(const Draft& draft) const;
   Amounts usedIn(const std::string& ns, const Amounts& counted) const;
   const Amounts& takenBy(const Kind& kind, const State& state) const;
   void writeDown();

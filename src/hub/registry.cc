@@ -26,6 +26,7 @@ const kube::Resource kScale{
 constexpr std::string_view kOrphan = "orphan", kForeground = "foregroundDeletion";
 constexpr std::string_view kNameLetters = "bcdfghjklmnpqrstvwxz2456789";
 constexpr std::size_t kMaxGeneratedPrefix = 58;
+constexpr std::size_t kMaxUnknown = 100;  // fields that are told
 constexpr std::string_view kLastApplied = "kubectl.kubernetes.io/last-applied-configuration";
 constexpr std::string_view kDefinitions = "apiextensions.k8s.io/customresourcedefinitions";
 
@@ -203,6 +204,7 @@ std::optional<Failure> Registry::checkFields(const Kind& kind, json::Value& obje
   std::vector<std::string> unknown = draft.writing.duplicates;
   for (const std::string& field : kind.unknownFields(object))
     unknown.push_back(format("unknown field \"{}\"", field));
+  if (unknown.size() > kMaxUnknown) unknown.resize(kMaxUnknown);
   if (!unknown.empty()) {
     if (draft.writing.validation == FieldValidation::Strict) {
       std::string why = "strict decoding error: " + join(unknown, ", ");

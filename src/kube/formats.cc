@@ -109,7 +109,8 @@ bool isEmail(std::string_view text) {
 
 bool isDuration(std::string_view text) {
   static const Pattern kWords = *Pattern::parse(
-      "^-?[0-9]{1,18}(\\.[0-9]+)?\\s*(ns|nano|nanos|us|µs|micro|micros|ms|milli|millis|milliseconds|s|"
+      "^-?[0-9]{1,18}(\\.[0-9]+)?\\s*(ns|nano|nanos|us|µs|micro|micros|ms|milli|millis|"
+      "milliseconds|s|"
       "sec|secs|second|seconds|m|min|mins|minute|minutes|h|hr|hrs|hour|hours|d|day|days|w|wk|wks|"
       "week|weeks)$");
   return parseDuration(text).has_value() || kWords.matches(text);

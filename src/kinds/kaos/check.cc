@@ -232,7 +232,7 @@ void checkPodSpec(const json::Value& self, kube::Report& report) {
           break;
         }
   if (pod_spec["os"]["name"].string() == "windows")
-    report.invalid(in("os.name"), "these pods run programs for Linux");
+    return report.invalid(in("os.name"), "these pods run programs for Linux");
   if (!shape.fits()) return;
   auto pod = podSpec(standIn(self["kind"].string()), kube::read<CommonSpec>(self["spec"]), {});
   if (!pod) return report.invalid(in(""), pod.error().message);
