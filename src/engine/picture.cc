@@ -117,12 +117,14 @@ void Picture::feed(Known& known, kube::Selection select) {
   };
   handler.failed = [this, &known, &feed](const Error& error) {
     feed.trouble = error.text();
-    bool missing = error.code == Code::NotFound;
-    if (feed.served || !missing)  // what the cluster does not have is told once
-      logger_.warn("watching failed; trying again",
-                   {{"kind", known.scope.resource.kind}, {"error", feed.trouble}});
-    // The cluster does not have the kind. The watcher goes on asking.
-    if (error.code != Code::NotFound || !feed.served) return;
+    const std::string& kind = known.scope.resource.kind;
+    if (error.code != Code::NotFound)
+      return logger_.warn("watching failed; trying again",
+                          {{"kind", kind}, {"error", feed.trouble}});
+    // The cluster does not have the kind, which may be fine and is told once. The watcher goes on
+    // asking.
+    if (!feed.served) return;
+    logger_.info("the cluster does not have this kind", {{"kind", kind}});
     feed.served = feed.anew = false;
     known.table.end(known.table.begin(), "", feed.ns);
     state_changed_(known.scope.resource);

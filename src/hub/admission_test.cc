@@ -269,6 +269,17 @@ webhooks:
 )"));
   }
 
+  void defineLamps() {
+    EXPECT_EQ(201, done("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", R"(
+metadata: {name: lamps.test.dev}
+spec:
+  group: test.dev
+  scope: Namespaced
+  names: {plural: lamps, kind: Lamp}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+)"));
+  }
+
   static constexpr std::string_view kBox = "/api/v1/namespaces/box/configmaps";
 };
 
@@ -308,14 +319,7 @@ TEST_F(Collected, AFullDiskIsNoEndOfIt) {
 }
 
 TEST_F(Collected, WhatIsStoredInAVersionThatNobodyServesGoesToo) {
-  EXPECT_EQ(201, done("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", R"(
-metadata: {name: lamps.test.dev}
-spec:
-  group: test.dev
-  scope: Namespaced
-  names: {plural: lamps, kind: Lamp}
-  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
-)"));
+  defineLamps();
   EXPECT_EQ(201, done("POST", "/apis/test.dev/v1/namespaces/box/lamps",
                       "{apiVersion: test.dev/v1, kind: Lamp, metadata: {name: a}}"));
   auto sent =
@@ -353,14 +357,7 @@ metadata:
 
 // What was asked for before its definition went does not come after it.
 TEST_F(Collected, NothingComesOfAKindThatHasGone) {
-  EXPECT_EQ(201, done("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", R"(
-metadata: {name: lamps.test.dev}
-spec:
-  group: test.dev
-  scope: Namespaced
-  names: {plural: lamps, kind: Lamp}
-  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
-)"));
+  defineLamps();
   EXPECT_EQ(
       201, done("POST", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", R"(
 metadata: {name: lamps}

@@ -16,16 +16,6 @@
 namespace cadre::node {
 namespace {
 
-bool writeAll(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    ssize_t wrote = ::write(descriptor, text.data(), text.size());
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(wrote));
-  }
-  return true;
-}
-
 // Whole lines at the end of a file.
 std::string readEnd(const std::string& path, std::size_t max_bytes, bool& is_all) {
   std::error_code code;
@@ -46,6 +36,16 @@ std::string readEnd(const std::string& path, std::size_t max_bytes, bool& is_all
 }
 
 }  // namespace
+
+bool writeAll(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    ssize_t wrote = ::write(descriptor, text.data(), text.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(wrote));
+  }
+  return true;
+}
 
 std::string logLine(std::string_view time, std::string_view stream, std::string_view text,
                     bool whole) {

@@ -13,6 +13,9 @@ inline constexpr std::size_t kMaxLogBytes = 10u << 20;
 std::string logLine(std::string_view time, std::string_view stream, std::string_view text,
                     bool whole);
 
+// False: not all of it could be written.
+bool writeAll(int descriptor, std::string_view text);
+
 // What a container prints, line by line. When it is full it becomes PATH.1, and that is gone. Never
 // holds anybody up: what a full disk does not take is lost.
 class LogFile {

@@ -141,9 +141,7 @@ class ProcessRuntime final : public Runtime {
           auto number = parseInt(attempt.filename().string());
           if (!number) continue;
           RunName name{pod.filename(), container.filename(), static_cast<int>(*number)};
-          ShimState state = readShim(attempt);
-          if (state.alive) listen(name, state.process);
-          out.emplace_back(name, runOf(name, state));
+          out.emplace_back(name, found(name));
         }
       if (out.size() == before) forget(pod.filename());  // half forgotten, or hardly begun
     }
@@ -168,26 +166,28 @@ class ProcessRuntime final : public Runtime {
     std::error_code code;
     fs::create_directories(fs::path(folder).parent_path(), code);
     fs::create_directories(fs::path(order.log).parent_path(), code);
-    // Whoever makes it is the one who starts this run.
-    if (!fs::create_directory(folder, code))
-      return fail({.code = Code::Conflict,
-                   .message = format("{} cannot be made: {}", folder,
-                                     code ? code.message() : "that run was begun before")});
+    // Whoever makes it is the one who starts this run; of one that was begun before, it is told
+    // what became of it.
+    if (!fs::create_directory(folder, code)) {
+      if (code)
+        return fail({.code = Code::Unavailable,
+                     .message = format("{} cannot be made: {}", folder, code.message())});
+      return loop_.after(0s,
+                         [this, name = order.name, done = std::move(done)] { done(found(name)); });
+    }
     ShimOrder shim{.sandbox = sandboxOf(order, *image, options_.program),
                    .command = std::move(command),
                    .log = order.log};
-    return net::runProcess(loop_,
-                           {.argv = {options_.program, "shim", folder},
-                            .env = {{"PATH", "/usr/local/bin:/usr/bin:/bin"}},
-                            .directory = {},
-                            .input = json::write(shim.toJson())},
-                           [this, name = order.name, folder,
-                            done = std::move(done)](Result<net::ProcessResult> result) {
-                             if (!result) return done(result.error());
-                             ShimState state = readShim(folder);
-                             if (state.alive) listen(name, state.process);
-                             done(runOf(name, state));
-                           });
+    return net::runProcess(
+        loop_,
+        {.argv = {options_.program, "shim", folder},
+         .env = {{"PATH", "/usr/local/bin:/usr/bin:/bin"}},
+         .directory = {},
+         .input = json::write(shim.toJson())},
+        [this, name = order.name, done = std::move(done)](Result<net::ProcessResult> result) {
+          if (!result) return done(result.error());
+          done(found(name));
+        });
   }
 
   void stop(const RunName& run, bool kill) override {
@@ -242,6 +242,13 @@ class ProcessRuntime final : public Runtime {
 
   std::string folderOf(const RunName& run) const {
     return fs::path(options_.folder) / run.pod / run.container / format("{:06}", run.attempt);
+  }
+
+  // One that was begun; if it still runs, its end is listened to.
+  Run found(const RunName& name) {
+    ShimState state = readShim(folderOf(name));
+    if (state.alive) listen(name, state.process);
+    return runOf(name, state);
   }
 
   void listen(const RunName& name, int process) {

@@ -64,16 +64,6 @@ Result<Pipe> makePipe() {
   return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
-bool writeAll(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    ssize_t wrote = ::write(descriptor, text.data(), text.size());
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(wrote));
-  }
-  return true;
-}
-
 std::string stateFile(const std::string& folder) { return folder + "/state.json"; }
 
 void writeState(const std::string& folder, const json::Value& state) {
