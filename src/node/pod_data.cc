@@ -2,6 +2,7 @@
 
 #include "base/format.h"
 #include "base/strings.h"
+#include "json/write.h"
 #include "kube/meta.h"
 #include "kube/names.h"
 #include "kube/quantity.h"
@@ -203,8 +204,7 @@ bool isWritten(const Value& volume) {
          volume["downwardAPI"].isObject() || volume["projected"].isObject();
 }
 
-Result<Files> filesOf(const Value& pod, const Value& volume, const Lookup& lookup,
-                      const Function<Result<std::string>(const Value& source)>& token) {
+Result<Files> filesOf(const Value& pod, const Value& volume, const Lookup& lookup) {
   Files files;
   auto add = [&](const Value& source, const Value& defaults,
                  std::string_view secret_name) -> Result<> {
@@ -219,8 +219,12 @@ Result<Files> filesOf(const Value& pod, const Value& volume, const Lookup& looku
     if (const Value& fields = source["downwardAPI"]; fields.isObject())
       CADRE_TRY(addFields(files, pod, fields, defaults.isNull() ? fields : defaults));
     if (const Value& account = source["serviceAccountToken"]; account.isObject()) {
-      CADRE_LET(std::string text, token(account));
-      CADRE_TRY(put(files, account["path"].string(), {std::move(text), modeOf({}, defaults)}));
+      const Value* found = lookup(kServiceAccountToken, json::write(account));
+      if (!found)
+        return Error{.code = Code::Unavailable,
+                     .message = "the token of its service account is not there yet"};
+      CADRE_TRY(
+          put(files, account["path"].string(), {(*found)["token"].string(), modeOf({}, defaults)}));
     }
     return {};
   };

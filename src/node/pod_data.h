@@ -10,7 +10,10 @@
 
 namespace cadre::node {
 
-// A ConfigMap or a Secret of the pod's namespace: its kind and name. Null: there is none.
+// A ConfigMap or a Secret of the pod's namespace: its kind and name; or {token} of its service
+// account, as a volume's source says which (kServiceAccountToken, and the source as JSON). Null:
+// there is none.
+inline constexpr std::string_view kServiceAccountToken = "ServiceAccountToken";
 using Lookup = Function<const json::Value*(std::string_view kind, std::string_view name)>;
 
 // What a container's `env` and `envFrom` stand for, with $(NAME) in values filled in. An error is
@@ -29,10 +32,8 @@ struct FileOf {
 };
 // Whether the files of a volume come from the API, and are kept as they are there.
 bool isWritten(const json::Value& volume);
-// What they are: of a configMap, secret, downwardAPI or projected volume, by path. Tokens of
-// service accounts come from `token`.
-Result<std::map<std::string, FileOf>> filesOf(
-    const json::Value& pod, const json::Value& volume, const Lookup& lookup,
-    const Function<Result<std::string>(const json::Value& source)>& token);
+// What they are: of a configMap, secret, downwardAPI or projected volume, by path.
+Result<std::map<std::string, FileOf>> filesOf(const json::Value& pod, const json::Value& volume,
+                                              const Lookup& lookup);
 
 }  // namespace cadre::node

@@ -25,6 +25,8 @@ const kube::Resource kSecrets{.version = "v1", .plural = "secrets", .kind = "Sec
 
 constexpr Duration kFirstRetry = 2s, kLongestRetry = 5min, kWriteAgain = 1s;
 constexpr Duration kShutDownGrace = 5s;
+constexpr Duration kTokenAgain = 10s;
+constexpr std::int64_t kTokenSeconds = 3600;
 
 const Value* containerOf(const Value& pod, std::string_view name) {
   for (std::string_view list : {"containers", "initContainers"})
@@ -51,6 +53,13 @@ std::int64_t versionOf(const Value& object) {
 }  // namespace
 
 struct Supervisor::Impl {
+  // Of a service account, for one pod; asked for again before it ends.
+  struct Token {
+    Value value;  // {token}; null: not there yet
+    bool is_asked_for = false;
+    Pending asking, again;
+  };
+
   // A pod, and what is under way for it.
   struct Pod {
     Value object;
@@ -58,6 +67,7 @@ struct Supervisor::Impl {
     std::map<std::string, std::unique_ptr<Probes>> probes;
     std::map<std::string, Pending> starting;
     std::map<std::string, std::pair<Time, Duration>> retries;  // of what cannot be started
+    std::map<std::string, Token> tokens;                       // by the source of a volume
     Pending timer, soon, binding, writing, removing, preparing;
     bool is_preparing = false;
     bool gone = false;  // from the API
@@ -196,6 +206,7 @@ struct Supervisor::Impl {
     if (!config_maps.synced() || !secrets.synced()) return lookLater(uid, 20ms);
     if (pod.object["spec"]["nodeName"].string().empty()) return bind(uid, pod);
     if (pod.seen.address.empty()) giveAddress(pod);
+    if (isAnyRunning(pod)) hasTokens(uid, pod, "");
     PodStep step = stepOf(pod.object, pod.seen, now());
     for (const std::string& name : step.start) start(uid, pod, name, step);
     for (const PodStep::Stop& one : step.stop) stop(pod, one);
@@ -248,8 +259,13 @@ struct Supervisor::Impl {
 
   Lookup lookupFor(const Pod& pod) {
     held.clear();
-    return [this, ns = std::string(kube::ns(pod.object))](std::string_view kind,
-                                                          std::string_view name) -> const Value* {
+    return [this, &pod, ns = std::string(kube::ns(pod.object))](
+               std::string_view kind, std::string_view name) -> const Value* {
+      if (kind == kServiceAccountToken) {
+        auto token = pod.tokens.find(std::string(name));
+        return token == pod.tokens.end() || token->second.value.isNull() ? nullptr
+                                                                         : &token->second.value;
+      }
       const kube::Mirror& mirror = kind == "Secret" ? secrets : config_maps;
       auto object = mirror.find({ns, std::string(name)});
       if (!object) return nullptr;
@@ -267,7 +283,7 @@ struct Supervisor::Impl {
       return;
     }
     const Value* container = containerOf(pod.object, name);
-    if (!container || !isPrepared(uid, pod, name)) return;
+    if (!container || !isPrepared(uid, pod, name) || !hasTokens(uid, pod, name)) return;
     // What the pod says of itself is as it will be told.
     Value self = pod.object;
     self.make("status").make("podIP") = pod.seen.address;
@@ -299,6 +315,67 @@ struct Supervisor::Impl {
             if (result->state == Run::State::Running) beginProbes(uid, pod, name);
           }
           lookSoon(uid);
+        });
+  }
+
+  // Those that its volumes have are asked for first; then it is looked at again. `container`: which
+  // one waits for them, if any.
+  bool hasTokens(const std::string& uid, Pod& pod, const std::string& container) {
+    bool all = true;
+    for (const Value& volume : pod.object["spec"]["volumes"].array())
+      for (const Value& source : volume["projected"]["sources"].array()) {
+        const Value& wanted = source["serviceAccountToken"];
+        if (wanted.isNull()) continue;
+        Token& token = pod.tokens[json::write(wanted)];
+        if (token.value.isNull() && !token.is_asked_for) askForToken(uid, pod, wanted, container);
+        all &= !token.value.isNull();
+      }
+    return all;
+  }
+
+  void askForToken(const std::string& uid, Pod& pod, const Value& wanted,
+                   const std::string& container) {
+    const Value& object = pod.object;
+    std::string account = object["spec"]["serviceAccountName"].string();
+    if (account.empty()) account = "default";
+    json::Object spec{
+        {"expirationSeconds", wanted["expirationSeconds"].integer(kTokenSeconds)},
+        {"boundObjectRef",
+         json::Object{
+             {"apiVersion", "v1"}, {"kind", "Pod"}, {"name", kube::name(object)}, {"uid", uid}}}};
+    if (const std::string& audience = wanted["audience"].string(); !audience.empty())
+      spec.set("audiences", json::Array{audience});
+    Value body = json::Object{{"apiVersion", "authentication.k8s.io/v1"},
+                              {"kind", "TokenRequest"},
+                              {"spec", std::move(spec)}};
+    Token& token = pod.tokens[json::write(wanted)];
+    token.is_asked_for = true;
+    token.asking = client.request(
+        "POST",
+        format("/api/v1/namespaces/{}/serviceaccounts/{}/token", urlEncode(kube::ns(object)),
+               urlEncode(account)),
+        json::write(body), "application/json",
+        [this, uid, wanted, container](const Result<Value>& answer) {
+          auto known = pods.find(uid);
+          if (known == pods.end()) return;
+          Pod& pod = *known->second;
+          Token& token = pod.tokens[json::write(wanted)];
+          token.is_asked_for = false;
+          if (!answer && token.value.isNull() && !container.empty())
+            cannot(uid, pod, container, "CreateContainerConfigError", answer.error());
+          Duration left = kTokenAgain;
+          if (answer) {
+            token.value = json::Object{{"token", (*answer)["status"]["token"]}};
+            auto ends = parseTime((*answer)["status"]["expirationTimestamp"].string());
+            left = std::max<Duration>((ends.value_or(now()) - now()) * 4 / 5, kTokenAgain);
+            refreshVolumes(pod);
+            lookSoon(uid);
+          }
+          token.again = loop.after(left, [this, uid, wanted] {
+            auto known = pods.find(uid);
+            if (known != pods.end() && !known->second->tokens[json::write(wanted)].is_asked_for)
+              askForToken(uid, *known->second, wanted, "");
+          });
         });
   }
 
@@ -391,7 +468,7 @@ struct Supervisor::Impl {
   }
 
   void refreshVolumes(Pod& pod) {
-    if (!isAnyRunning(pod)) return;
+    if (!isAnyRunning(pod) || !hasTokens(std::string(kube::uid(pod.object)), pod, "")) return;
     Lookup lookup = lookupFor(pod);
     if (auto written = volumes.refresh(pod.object, lookup); !written && options.logger)
       options.logger->warn(

@@ -130,9 +130,7 @@ Result<std::string> Volumes::make(const Value& pod, const Value& volume,
     return wrong(
         format("volume {} is of a kind that this node does not have", volume["name"].string()));
   }
-  CADRE_LET(auto files, filesOf(pod, volume, lookup, [](const Value&) -> Result<std::string> {
-              return wrong("tokens of service accounts are not given to pods here yet");
-            }));
+  CADRE_LET(auto files, filesOf(pod, volume, lookup));
   CADRE_TRY(writeAtOnce(place, files));
   return place;
 }

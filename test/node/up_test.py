@@ -277,6 +277,36 @@ class UpTest(UpCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"is no port", done.stderr)
 
+    def test_pods_have_tokens_of_their_accounts(self):
+        rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "reader"}}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "reader"}, "spec": {
+            "serviceAccountName": "reader", "restartPolicy": "Never",
+            "volumes": [{"name": "access", "projected": {"sources": [
+                {"serviceAccountToken": {"path": "token", "expirationSeconds": 600}},
+                {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]}}]}}],
+            "containers": [{"name": "reader", "image": "cadre", "command": ["sh", "-c", "echo $(cat /access/token /access/namespace); sleep 1000"],
+                            "volumeMounts": [{"name": "access", "mountPath": "/access"}]}]}}
+        self.up()
+        self.apply(pod)
+        def waiting():
+            return self.kubectl(self, "get", "pod", "reader", "-o", "jsonpath={.status.containerStatuses[0].state.waiting}")
+        self.wait_for(lambda: 'serviceaccounts \\"reader\\" not found' in waiting(), "it says what it waits for")
+        self.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "reader"}},
+                   {**rbac, "kind": "Role", "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}]},
+                   {**rbac, "kind": "RoleBinding", "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"},
+                    "subjects": [{"kind": "ServiceAccount", "name": "reader"}]})
+        self.wait_for(lambda: waiting() == "" and self.kubectl(self, "logs", "reader").endswith("default\n"), "it runs")
+        token = self.kubectl(self, "logs", "reader").removesuffix("default\n")
+        mine = ["--token", token, "--kubeconfig", "/dev/null", "--insecure-skip-tls-verify", "--server",
+                self.kubectl(self, "config", "view", "-o", "jsonpath={.clusters[0].cluster.server}")]
+        self.assertEqual(self.kubectl(self, *mine, "get", "configmaps", "-o", "name"), "")
+        self.assertIn('User "system:serviceaccount:default:reader" cannot list resource "secrets"',
+                      self.kubectl(self, *mine, "get", "secrets", fails=True))
+        # It ends with its pod.
+        self.kubectl(self, "delete", "pod", "reader", "--grace-period=0", "--force")
+        self.wait_for(lambda: "Unauthorized" in subprocess.run([tool("which", "kubectl"), *mine, "get", "configmaps"], text=True,
+                                                               capture_output=True, timeout=PATIENCE).stderr, "nobody takes it any more")
+
     def test_the_demo_shows_a_system_that_answers(self):
         done = subprocess.run([ROOT / "tools/demo", "--no-build", "--runtime", "process"], text=True, capture_output=True,
                               timeout=2 * PATIENCE, env={**os.environ, "CI": "true"})
