@@ -4,6 +4,8 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 #include <string_view>
 
 #include <fcntl.h>
@@ -21,6 +23,30 @@ namespace cadre::node {
 namespace {
 
 constexpr int kCannot = 126, kNoSuchCommand = 127;
+constexpr int kTries = 2000, kPauseMicros = 1000;
+
+std::string programOf(const std::string& process) {
+  char text[4096];
+  ssize_t length = ::readlink(format("/proc/{}/exe", process).c_str(), text, sizeof text);
+  return length > 0 ? std::string(text, static_cast<std::size_t>(length)) : std::string();
+}
+
+// A container is not furnished before its own program has taken over from the one that makes it,
+// which is its parent's.
+void awaitFurnished(int process) {
+  std::ifstream file(format("/proc/{}/stat", process));
+  std::string stat;
+  std::getline(file, stat);
+  std::istringstream rest(stat.substr(std::min(stat.rfind(')') + 1, stat.size())));
+  std::string state, parent;
+  rest >> state >> parent;
+  const std::string maker = programOf(parent);
+  for (int i = 0; i < kTries && !maker.empty(); ++i) {
+    std::string own = programOf(format("{}", process));
+    if (own != maker) return;
+    ::usleep(kPauseMicros);
+  }
+}
 
 int cannot(std::string_view what) {
   std::string text = format("cannot {}: {}\n", what, std::strerror(errno));
@@ -59,6 +85,7 @@ bool dropRights() {
 }  // namespace
 
 int enterContainer(int process, bool terminal, const std::vector<std::string>& command) {
+  awaitFurnished(process);
   int target = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
   int folder = ::open(format("/proc/{}/cwd", process).c_str(), O_PATH | O_CLOEXEC);
   if (target < 0 || folder < 0) return cannot("find the container");

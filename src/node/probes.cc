@@ -23,7 +23,60 @@ std::uint16_t portOf(const Value& port, const Value& container) {
   return static_cast<std::uint16_t>(parseInt(port.string()).value_or(0));
 }
 
+Pending askHttp(const Asked& asked, const Value& get, Duration timeout,
+                Function<void(Result<>)> done) {
+  std::string host = get["host"].string().empty() ? asked.address : get["host"].string();
+  bool tls = get["scheme"].string() == "HTTPS";
+  net::Url url{.scheme = tls ? "https" : "http",
+               .user_info = {},
+               .host = host,
+               .port = portOf(get["port"], asked.container)};
+  auto client = net::makeHttpClient(
+      asked.loop,
+      {.url = url, .tls = {.verify = false}, .http2 = false, .connect_timeout = timeout});
+  if (!client)
+    return asked.loop.after(0s, [done = std::move(done), error = client.error()] { done(error); });
+  net::Headers headers{
+      {"user-agent", "kube-probe/1.34"}, {"accept", "*/*"}, {"connection", "close"}};
+  for (const Value& one : get["httpHeaders"].array())
+    headers.set(one["name"].string(), one["value"].string());
+  std::string path = get["path"].string();
+  if (!path.starts_with('/')) path.insert(0, "/");
+  Pending asking = net::fetch(
+      **client, {.target = path, .headers = std::move(headers), .timeout = timeout}, kMaxAnswer,
+      [done = std::move(done)](Result<net::HttpResponse> answer) {
+        if (!answer) return done(answer.error());
+        if (answer->status >= 200 && answer->status < 400) return done(Result<>());
+        done(Error{.code = Code::Unavailable,
+                   .message = format("HTTP probe failed with statuscode: {}", answer->status)});
+      });
+  return Pending([asking = std::move(asking), client = *std::move(client)]() mutable {
+    asking = {};
+    client.reset();
+  });
+}
+
 }  // namespace
+
+Pending askContainer(const Asked& asked, const Value& how, Duration timeout,
+                     Function<void(Result<>)> done) {
+  if (const Value& get = how["httpGet"]; get.isObject())
+    return askHttp(asked, get, timeout, std::move(done));
+  if (const Value& tcp = how["tcpSocket"]; tcp.isObject()) {
+    std::string host = tcp["host"].string().empty() ? asked.address : tcp["host"].string();
+    return net::tryConnect(asked.loop, host, portOf(tcp["port"], asked.container), timeout,
+                           std::move(done));
+  }
+  if (const Value& exec = how["exec"]; exec.isObject())
+    return asked.run_inside(textsOf(exec["command"]), timeout, std::move(done));
+  if (const Value& sleep = how["sleep"]; sleep.isObject())
+    return asked.loop.after(
+        std::min<Duration>(std::chrono::seconds(sleep["seconds"].integer()), timeout),
+        [done = std::move(done)] { done(Result<>()); });
+  return asked.loop.after(0s, [done = std::move(done)] {
+    done(Error{.code = Code::InvalidArgument, .message = "this kind of probe is not known here"});
+  });
+}
 
 struct Probes::Impl : std::enable_shared_from_this<Probes::Impl> {
   enum Which { Startup, Readiness, Liveness };
@@ -33,7 +86,6 @@ struct Probes::Impl : std::enable_shared_from_this<Probes::Impl> {
     const Value* spec = nullptr;
     bool holds = false;
     std::int64_t successes = 0, failures = 0;  // in a row
-    std::unique_ptr<net::PooledHttpClient> http;
     Pending timer, asking;
   };
 
@@ -72,49 +124,10 @@ struct Probes::Impl : std::enable_shared_from_this<Probes::Impl> {
     const Value& spec = *probe.spec;
     Duration timeout =
         std::chrono::seconds(std::max<std::int64_t>(1, spec["timeoutSeconds"].integer(1)));
-    auto done = [weak = weak_from_this(), which](Result<> result) {
-      if (auto self = weak.lock()) self->answered(which, result);
-    };
-    if (const Value& get = spec["httpGet"]; get.isObject())
-      return askHttp(probe, get, timeout, done);
-    if (const Value& tcp = spec["tcpSocket"]; tcp.isObject()) {
-      std::string host = tcp["host"].string().empty() ? address : tcp["host"].string();
-      probe.asking = net::tryConnect(loop, host, portOf(tcp["port"], container), timeout, done);
-      return;
-    }
-    if (const Value& exec = spec["exec"]; exec.isObject()) {
-      probe.asking = run_inside(textsOf(exec["command"]), timeout, done);
-      return;
-    }
-    done(Error{.code = Code::InvalidArgument, .message = "this kind of probe is not known here"});
-  }
-
-  template <class Done>
-  void askHttp(Probe& probe, const Value& get, Duration timeout, Done done) {
-    std::string host = get["host"].string().empty() ? address : get["host"].string();
-    bool tls = get["scheme"].string() == "HTTPS";
-    net::Url url{.scheme = tls ? "https" : "http",
-                 .user_info = {},
-                 .host = host,
-                 .port = portOf(get["port"], container)};
-    auto client = net::makeHttpClient(
-        loop, {.url = url, .tls = {.verify = false}, .http2 = false, .connect_timeout = timeout});
-    if (!client) return done(client.error());
-    probe.http = *std::move(client);
-    net::Headers headers{
-        {"user-agent", "kube-probe/1.34"}, {"accept", "*/*"}, {"connection", "close"}};
-    for (const Value& one : get["httpHeaders"].array())
-      headers.set(one["name"].string(), one["value"].string());
-    std::string path = get["path"].string();
-    if (!path.starts_with('/')) path.insert(0, "/");
-    probe.asking = net::fetch(
-        *probe.http, {.target = path, .headers = std::move(headers), .timeout = timeout},
-        kMaxAnswer, [done](Result<net::HttpResponse> answer) {
-          if (!answer) return done(answer.error());
-          if (answer->status >= 200 && answer->status < 400) return done(Result<>());
-          done(Error{.code = Code::Unavailable,
-                     .message = format("HTTP probe failed with statuscode: {}", answer->status)});
-        });
+    probe.asking = askContainer({loop, container, address, run_inside}, spec, timeout,
+                                [weak = weak_from_this(), which](const Result<>& result) {
+                                  if (auto self = weak.lock()) self->answered(which, result);
+                                });
   }
 
   void answered(Which which, const Result<>& result) {

@@ -12,6 +12,17 @@ namespace cadre::node {
 using RunInside = Function<Pending(const std::vector<std::string>& command, Duration timeout,
                                    Function<void(Result<>)> done)>;
 
+// Whom to ask.
+struct Asked {
+  net::Loop& loop;
+  const json::Value& container;
+  const std::string& address;  // of its pod
+  const RunInside& run_inside;
+};
+// Once, as a probe or a hook says: an HTTP request, a connection, a command or a pause.
+Pending askContainer(const Asked& asked, const json::Value& how, Duration timeout,
+                     Function<void(Result<>)> done);
+
 // Asks one running container again and again how it is, by its startup, readiness and liveness
 // probes. Ends when it is dropped.
 class Probes {

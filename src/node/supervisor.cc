@@ -26,6 +26,7 @@ const kube::Resource kSecrets{.version = "v1", .plural = "secrets", .kind = "Sec
 constexpr Duration kFirstRetry = 2s, kLongestRetry = 5min, kWriteAgain = 1s;
 constexpr Duration kShutDownGrace = 5s;
 constexpr Duration kTokenAgain = 10s;
+constexpr Duration kLongestHook = 1h;  // its container has ended long before
 constexpr std::int64_t kTokenSeconds = 3600;
 
 const Value* containerOf(const Value& pod, std::string_view name) {
@@ -68,6 +69,7 @@ struct Supervisor::Impl {
     std::map<std::string, Pending> starting;
     std::map<std::string, std::pair<Time, Duration>> retries;  // of what cannot be started
     std::map<std::string, Token> tokens;                       // by the source of a volume
+    std::map<RunName, Pending> hooks;  // that run before an end, or after a start
     Pending timer, soon, binding, writing, removing, preparing;
     bool is_preparing = false;
     bool gone = false;  // from the API
@@ -175,6 +177,7 @@ struct Supervisor::Impl {
     if (known == pods.end()) return;
     Pod& pod = *known->second;
     pod.probes.erase(name.container);
+    pod.hooks.erase(name);
     Seen& seen = pod.seen.containers[name.container];
     if (!seen.run || seen.run->attempt != name.attempt) return;
     update(seen, run);
@@ -312,7 +315,10 @@ struct Supervisor::Impl {
           } else {
             update(seen, *result);
             pod.retries.erase(name);
-            if (result->state == Run::State::Running) beginProbes(uid, pod, name);
+            if (result->state == Run::State::Running) {
+              beginProbes(uid, pod, name);
+              afterStart(uid, pod, name);
+            }
           }
           lookSoon(uid);
         });
@@ -478,9 +484,52 @@ struct Supervisor::Impl {
 
   void stop(Pod& pod, const PodStep::Stop& what) {
     Run& run = *pod.seen.containers[what.container].run;
-    if (!run.stopping) run.stopping = now();
-    runtime.stop({std::string(kube::uid(pod.object)), what.container, run.attempt}, what.kill);
+    RunName name{std::string(kube::uid(pod.object)), what.container, run.attempt};
+    bool first = !run.stopping;
+    if (first) run.stopping = now();
+    // What is to happen before has its part of the time that there is for the end.
+    const Value* container = containerOf(pod.object, what.container);
+    const Value& hook = (*container)["lifecycle"]["preStop"];
+    if (what.kill || !first || hook.isNull()) {
+      runtime.stop(name, what.kill);
+    } else {
+      pod.hooks[name] =
+          askContainer({loop, *container, pod.seen.address, insideOf(name)}, hook, kLongestHook,
+                       [this, name](const Result<>&) { runtime.stop(name, false); });
+    }
     if (!what.kill) lookSoon(std::string(kube::uid(pod.object)));  // when it will be killed
+  }
+
+  RunInside insideOf(const RunName& run) {
+    return [this, run](const std::vector<std::string>& command, Duration timeout,
+                       Function<void(Result<>)> done) {
+      return runtime.runInside(
+          run, command, timeout,
+          [done = std::move(done)](const Result<net::ProcessResult>& result) {
+            if (!result) return done(result.error());
+            if (result->exit_code == 0) return done({});
+            done(Error{.code = Code::Unavailable,
+                       .message = format("command ended with {}: {}", result->exit_code,
+                                         shorten(result->output + result->errors, 200))});
+          });
+    };
+  }
+
+  // What is to happen when it has started; where that fails, it ends.
+  void afterStart(const std::string& uid, Pod& pod, const std::string& name) {
+    const Value* container = containerOf(pod.object, name);
+    if (!container || (*container)["lifecycle"]["postStart"].isNull()) return;
+    if (pod.seen.address.empty()) giveAddress(pod);
+    RunName run{uid, name, pod.seen.containers[name].run->attempt};
+    pod.hooks[run] = askContainer(
+        {loop, *container, pod.seen.address, insideOf(run)}, (*container)["lifecycle"]["postStart"],
+        kLongestHook, [this, run](const Result<>& done) {
+          if (done) return;
+          if (options.logger)
+            options.logger->warn("what is to happen after a start has failed",
+                                 {{"container", run.container}, {"error", done.error().text()}});
+          runtime.stop(run, true);
+        });
   }
 
   void beginProbes(const std::string& uid, Pod& pod, const std::string& name) {
@@ -499,21 +548,8 @@ struct Supervisor::Impl {
     };
     RunName run{uid, name, pod.seen.containers[name].run->attempt};
     apply(Probes::before(*container));
-    pod.probes[name] = std::make_unique<Probes>(
-        loop, *container, pod.seen.address,
-        [this, run](const std::vector<std::string>& command, Duration timeout,
-                    Function<void(Result<>)> done) {
-          return runtime.runInside(
-              run, command, timeout,
-              [done = std::move(done)](const Result<net::ProcessResult>& result) {
-                if (!result) return done(result.error());
-                if (result->exit_code == 0) return done({});
-                done(Error{.code = Code::Unavailable,
-                           .message = format("command ended with {}: {}", result->exit_code,
-                                             shorten(result->output + result->errors, 200))});
-              });
-        },
-        apply);
+    pod.probes[name] =
+        std::make_unique<Probes>(loop, *container, pod.seen.address, insideOf(run), apply);
   }
 
   // ---- The end

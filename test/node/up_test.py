@@ -277,6 +277,25 @@ class UpTest(UpCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"is no port", done.stderr)
 
+    def test_hooks_run_after_a_start_and_before_an_end(self):
+        def pod(name, script, lifecycle):
+            return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {
+                "terminationGracePeriodSeconds": 20, "restartPolicy": "Never",
+                "volumes": [{"name": "notes", "hostPath": {"path": str(self.data.parent)}}],
+                "containers": [{"name": "main", "image": "cadre", "command": ["sh", "-c", script], "lifecycle": lifecycle,
+                                "volumeMounts": [{"name": "notes", "mountPath": "/notes"}]}]}}
+        def note(text):
+            return {"exec": {"command": ["sh", "-c", f"echo {text} >> /notes/notes"]}}
+        self.up()
+        self.apply(pod("polite", "trap 'echo asked >> /notes/notes; exit 0' TERM; while :; do sleep 0.1; done",
+                       {"postStart": note("started"), "preStop": note("before")}),
+                   pod("failing", "sleep 1000", {"postStart": {"exec": {"command": ["false"]}}}))
+        notes = self.data.parent / "notes"
+        self.wait_for(lambda: notes.exists() and notes.read_text() == "started\n", "what is to happen after a start")
+        self.kubectl(self, "delete", "pod", "polite")
+        self.assertEqual(notes.read_text(), "started\nbefore\nasked\n")
+        self.wait_for(lambda: self.kubectl(self, "get", "pod", "failing", "-o", "jsonpath={.status.phase}") == "Failed", "it ends")
+
     def test_pods_have_tokens_of_their_accounts(self):
         rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "reader"}}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "reader"}, "spec": {
