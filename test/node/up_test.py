@@ -233,7 +233,7 @@ class UpTest(UpCase):
             file.seek(0)
             done = self.cadre("exec", "-i", name, "-c", "web", stdin=file, after=["--", "head", "-c", "100"])
             self.assertEqual(done.stdout, much[:100], done.stderr)
-        for wrong, why in (("nobody", b"not found"), ("deploy/nobody", b"not found")):
+        for wrong, why in (("nobody", b"not there"), ("deploy/nobody", b"not there")):
             done = self.cadre("exec", wrong, after=["--", "true"])
             self.assertEqual(done.returncode, 1, done)
             self.assertIn(why, done.stderr)
