@@ -80,6 +80,8 @@ Result<int> runExec(const ExecFlags& flags, const Surroundings& surroundings) {
                           case kError:
                             ended = endOf(bytes);
                             return cluster->loop.stop();
+                          default:
+                            return;
                         }
                       },
                   .closed = [&] { cluster->loop.stop(); }});

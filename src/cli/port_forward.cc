@@ -30,7 +30,7 @@ struct Ports {
   static Result<Ports> parse(const std::string& text) {
     auto number = [](std::string_view word) {
       auto value = parseInt(word);
-      return value && *value >= 1 && *value <= 65535 ? std::optional(*value) : std::nullopt;
+      return value && *value >= 1 && *value <= 65535 ? value : std::nullopt;
     };
     auto [first, second] = cut(text, ":");
     bool pair = text.find(':') != std::string::npos;

@@ -5,6 +5,8 @@
 namespace cadre::engine {
 namespace {
 
+constexpr std::string_view kEverywhere = "*";
+
 bool isNewer(std::string_view version, std::string_view than) {
   auto order = kube::compareResourceVersions(version, than);
   return order && *order > 0;
@@ -18,6 +20,7 @@ Table::Table(std::vector<Index> indexes, Function<void(const Change&)> changed)
 std::uint32_t Table::begin() { return ++pictures_; }
 
 void Table::end(std::uint32_t picture, std::string_view version, std::string_view ns) {
+  if (!version.empty()) told(ns.empty() ? kEverywhere : ns, version);
   for (auto next = objects_.begin(); next != objects_.end();) {
     auto held = next++;
     if (held->second.picture == picture || (!ns.empty() && held->first.ns != ns)) continue;
@@ -29,12 +32,15 @@ void Table::put(const json::Value& object, std::uint32_t picture) {
   std::string_view version = kube::resourceVersion(object);
   auto at = objects_.find(kube::ObjectKey::of(object));
   if (picture) {
-    told(object);
+    told(kube::ns(object), version);
   } else if (at == objects_.end()) {
-    // The watch was faster than the answer to our write, and knows its end already.
-    auto newest = told_.find(kube::ns(object));
-    if (newest != told_.end() && (newest->second == version || isNewer(newest->second, version)))
-      return;
+    // The watch was faster than the answer to our write, and knows its end already; or a picture of
+    // later is without it.
+    for (std::string_view ns : {kube::ns(object), kEverywhere}) {
+      auto newest = told_.find(ns);
+      if (newest != told_.end() && (newest->second == version || isNewer(newest->second, version)))
+        return;
+    }
   }
   if (at == objects_.end()) at = objects_.try_emplace(kube::ObjectKey::of(object)).first;
   const kube::ObjectKey& key = at->first;
@@ -60,18 +66,17 @@ void Table::put(const json::Value& object, std::uint32_t picture) {
 }
 
 // Watches tell the changes of a namespace in their order.
-void Table::told(const json::Value& object) {
-  std::string_view version = kube::resourceVersion(object);
-  auto newest = told_.find(kube::ns(object));
+void Table::told(std::string_view ns, std::string_view version) {
+  auto newest = told_.find(ns);
   if (newest == told_.end()) {
-    told_.emplace(kube::ns(object), version);
+    told_.emplace(ns, version);
   } else if (isNewer(version, newest->second)) {
     newest->second = version;
   }
 }
 
 void Table::drop(const json::Value& object) {
-  told(object);
+  told(kube::ns(object), kube::resourceVersion(object));
   auto held = objects_.find(kube::ObjectKey::of(object));
   if (held == objects_.end() || isNewer(held->second.version, kube::resourceVersion(object)))
     return;

@@ -54,7 +54,7 @@ class Table {
 
   const std::set<kube::ObjectKey>& at(std::string_view index, const std::string& value) const;
   void erase(Objects::iterator held);
-  void told(const json::Value& object);
+  void told(std::string_view ns, std::string_view version);
   void leave(const kube::ObjectKey& key, Held& held, Change& change);
 
   const std::vector<Index> indexes_;
@@ -62,7 +62,7 @@ class Table {
   json::Packer packer_;
   Objects objects_;
   std::vector<std::map<std::string, std::set<kube::ObjectKey>>> found_;  // per index
-  std::map<std::string, std::string, std::less<>> told_;  // the newest version, per namespace
+  std::map<std::string, std::string, std::less<>> told_;  // the newest version, per namespace or *
   std::uint32_t pictures_ = 0;
 };
 

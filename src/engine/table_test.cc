@@ -122,6 +122,18 @@ TEST(Table, AnAnswerThatTheWatchHasOvertakenIsPassedOver) {
   }
 }
 
+TEST(Table, AnAnswerThatAPictureHasOvertakenIsPassedOver) {
+  for (std::string_view ns : {"", "ns"}) {
+    Kept t;
+    auto picture = t.table.begin();
+    t.table.end(picture, "9", ns);
+    t.table.put(object("a", "8"));
+    EXPECT_THAT(t.all(), IsEmpty()) << "it was made and deleted before";
+    t.table.put(object("b", "10"));
+    EXPECT_THAT(t.all(), ElementsAre("b@10"));
+  }
+}
+
 TEST(Table, APictureForgetsWhatIsNotInIt) {
   Kept t;
   auto first = t.table.begin();

@@ -61,6 +61,7 @@ class Reader final : public std::enable_shared_from_this<Reader> {
 
   void read() {
     char buffer[16384];
+    // NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection): a weak_ptr's lock is none.
     ssize_t bytes = ::read(STDIN_FILENO, buffer, sizeof buffer);
     if (bytes <= 0) return handler_.ended();
     handler_.typed({buffer, static_cast<std::size_t>(bytes)});

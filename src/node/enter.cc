@@ -74,6 +74,7 @@ bool dropRights() {
   if (!dropRights()) ::_exit(cannot("give up rights"));
   ::signal(SIGHUP, SIG_DFL);
   std::vector<char*> words;
+  words.reserve(command.size() + 1);
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   ::execvp(words[0], words.data());
