@@ -236,8 +236,10 @@ Result<> applyAtStart(Cluster& cluster, const std::vector<std::string>& files,
   if (files.empty()) return {};
   auto tell = [&](const Error& error) { fail(surroundings, error.text()); };
   auto objects = readObjects(files);
-  if (!objects) tell(objects.error());
-  if (!objects) return {};
+  if (!objects) {
+    tell(objects.error());
+    return {};
+  }
   return applyObjects(cluster, *std::move(objects),
                       {.force = true, .applied = [](const auto&, auto) {}, .failed = tell});
 }

@@ -47,6 +47,22 @@ class VerbsTest : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
+  // What a verb says to some words.
+  struct Said {
+    std::vector<std::string> words;
+    int code;
+    std::string out, err;
+  };
+  void check(const std::string& verb, const Said& expected) {
+    std::vector<std::string> words{verb};
+    words.insert(words.end(), expected.words.begin(), expected.words.end());
+    Outcome ran = cadre(words);
+    SCOPED_TRACE(join(words, " "));
+    EXPECT_EQ(ran.code, expected.code) << ran.err;
+    EXPECT_EQ(ran.out, expected.out);
+    EXPECT_THAT(ran.err, HasSubstr(expected.err));
+  }
+
   Outcome cadre(std::vector<std::string> words, Function<void()> said_something = [] {}) {
     Outcome outcome;
     Surroundings surroundings{.env = {},
@@ -340,12 +356,7 @@ TEST_F(VerbsTest, WaitsForWhatHolds) {
   given(std::string(kColors) + "---\n" + kWebPod);
   status("pods/web", R"({"phase":"Pending","conditions":[{"type":"Ready","status":"False",
       "reason":"ContainersNotReady","message":"main is not ready"},{"type":"Scheduled","status":"True"}]})");
-  struct Case {
-    std::vector<std::string> words;
-    int code;
-    std::string out, err;
-  };
-  for (const Case& c : std::vector<Case>{
+  for (const Said& c : std::vector<Said>{
            {{"pod/web", "--for", "condition=Scheduled"}, 0, "pod/web condition met\n", ""},
            {{"pod/web", "--for", "condition=Ready=false"}, 0, "pod/web condition met\n", ""},
            {{"pods", "--all", "--for", "jsonpath={.status.phase}=Pending"},
@@ -382,13 +393,7 @@ TEST_F(VerbsTest, WaitsForWhatHolds) {
            {{"pods", "--for", "condition=Ready"}, 2, "", "say which pods"},
            {{"pod/web", "--for", "luck"}, 2, "", "--for luck: it is condition=NAME"},
            {{"pod/web", "--for", "jsonpath={.a"}, 2, "", "a brace is not closed"}}) {
-    std::vector<std::string> words{"wait"};
-    words.insert(words.end(), c.words.begin(), c.words.end());
-    Outcome ran = cadre(words);
-    SCOPED_TRACE(join(words, " "));
-    EXPECT_EQ(ran.code, c.code) << ran.err;
-    EXPECT_EQ(ran.out, c.out);
-    EXPECT_THAT(ran.err, HasSubstr(c.err));
+    check("wait", c);
   }
 }
 
@@ -476,12 +481,7 @@ spec:
   template: {metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: web}]}}
 )");
   printed({{"web main", "one\ntwo"}, {"web side", "aside\n"}, {"other main", "three\n"}});
-  struct Case {
-    std::vector<std::string> words;
-    int code;
-    std::string out, err;
-  };
-  for (const Case& c : std::vector<Case>{
+  for (const Said& c : std::vector<Said>{
            {{"web"}, 0, "one\ntwo", "pod/web: container main of main, side; choose with -c\n"},
            {{"pod/web", "-c", "side"}, 0, "aside\n", ""},
            {{"-l", "app=web"}, 0, "[other] three\n[web] one\n[web] two\n", ""},
@@ -495,13 +495,7 @@ spec:
            {{"cm/none"}, 1, "", "configmap/none is not there"},
            {{}, 2, "", "say whose"},
            {{"web", "-f", "--previous"}, 2, "", "what has ended cannot be followed"}}) {
-    std::vector<std::string> words{"logs"};
-    words.insert(words.end(), c.words.begin(), c.words.end());
-    Outcome ran = cadre(words);
-    SCOPED_TRACE(join(words, " "));
-    EXPECT_EQ(ran.code, c.code) << ran.err;
-    EXPECT_EQ(ran.out, c.out);
-    EXPECT_THAT(ran.err, HasSubstr(c.err));
+    check("logs", c);
   }
   given(kColors);
   EXPECT_THAT(cadre({"logs", "cm/colors"}).err, HasSubstr("configmap/colors selects no pods"));

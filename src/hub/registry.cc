@@ -557,6 +557,7 @@ Outcome<Written> Registry::finish(Draft draft) {
     if (auto errors = addresses_.give(object); !errors.empty())
       return invalid(kind.resource, draft.key.name, errors);
   kind.asStored(object);
+  bool is_put = !draft.writing.dry_run;
   if (!creates) {
     json::Value old = std::move(draft.old);
     if (kind.differs(draft.before->revision)) {
@@ -565,11 +566,12 @@ Outcome<Written> Registry::finish(Draft draft) {
     }
     object = kube::withoutNewTimes(old, std::move(object));
     if (object == old) return Written{.state = draft.before};
-    bool goes = draft.before->deleting && !isHeld(kind, object);
-    if (goes && !draft.writing.dry_run) objects_.remove(kind.storage, draft.key);
-    draft.writing.dry_run |= goes;  // it is not written any more
+    if (draft.before->deleting && !isHeld(kind, object)) {
+      if (is_put) objects_.remove(kind.storage, draft.key);
+      is_put = false;
+    }
   }
-  if (!draft.writing.dry_run) return put(kind, std::move(object), creates);
+  if (is_put) return put(kind, std::move(object), creates);
   kind.asShown(object);
   return Written{.object = std::move(object), .created = creates};
 }
