@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/format.h"
+#include "node/own_address.h"
 
 namespace cadre::node {
 namespace {
@@ -64,7 +66,8 @@ bool dropRights() {
   return ::syscall(SYS_capset, &header, none) == 0 && ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
 }
 
-[[noreturn]] void become(const std::vector<std::string>& command, bool terminal, int folder) {
+[[noreturn]] void become(const std::vector<std::string>& command, bool terminal, int folder,
+                         OwnAddress& network) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (terminal) {
     ::setsid();
@@ -73,6 +76,7 @@ bool dropRights() {
   (void)!::fchdir(folder);
   if (!dropRights()) ::_exit(cannot("give up rights"));
   ::signal(SIGHUP, SIG_DFL);
+  network.begin();
   std::vector<char*> words;
   words.reserve(command.size() + 1);
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
@@ -85,8 +89,10 @@ bool dropRights() {
 
 }  // namespace
 
-int enterContainer(int process, bool terminal, const std::vector<std::string>& command) {
+int enterContainer(int process, const std::string& address, bool terminal,
+                   const std::vector<std::string>& command) {
   awaitFurnished(process);
+  OwnAddress network(address);
   int target = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
   int folder = ::open(format("/proc/{}/cwd", process).c_str(), O_PATH | O_CLOEXEC);
   if (target < 0 || folder < 0) return cannot("find the container");
@@ -99,9 +105,15 @@ int enterContainer(int process, bool terminal, const std::vector<std::string>& c
   }
   pid_t child = ::fork();
   if (child < 0) return cannot("start a process");
-  if (child == 0) become(command, terminal, folder);
+  if (child == 0) become(command, terminal, folder, network);
+  network.listen();
   for (int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     ::close(file);  // its own from now on
+  Descriptor end(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
+  for (pollfd all[2] = {{end.get(), POLLIN, 0}, {}}; all[0].revents == 0;) {
+    all[1] = {network.descriptor(), POLLIN, 0};
+    if (::poll(all, 2, -1) > 0 && all[1].revents != 0) network.answer();
+  }
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }

@@ -177,7 +177,8 @@ class ProcessRuntime final : public Runtime {
     }
     ShimOrder shim{.sandbox = sandboxOf(order, *image, options_.program),
                    .command = std::move(command),
-                   .log = order.log};
+                   .log = order.log,
+                   .address = order.address};
     return net::runProcess(
         loop_,
         {.argv = {options_.program, "shim", folder},
@@ -230,6 +231,7 @@ class ProcessRuntime final : public Runtime {
     ShimState state = readShim(folderOf(run));
     int target = state.alive && state.inner > 0 ? state.inner : 0;
     net::ProcessOptions options{.argv = {options_.program, "enter", format("{}", target),
+                                         state.address.empty() ? "none" : state.address,
                                          terminal ? "tty" : "pipes", "--"}};
     options.argv.insert(options.argv.end(), command.begin(), command.end());
     std::ifstream file(format("/proc/{}/environ", target), std::ios::binary);

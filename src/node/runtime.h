@@ -38,6 +38,7 @@ struct RunOrder {
   std::map<std::string, std::string> env;
   std::string directory;  // empty: the image's
   std::string hostname;
+  std::string address;  // of its pod; empty: it uses this machine's network as it is
   std::vector<Mount> mounts;
   std::optional<std::int64_t> user, group;
   bool read_only = false;  // also where nothing is mounted

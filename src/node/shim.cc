@@ -22,7 +22,9 @@
 #include "json/parse.h"
 #include "json/texts.h"
 #include "json/write.h"
+#include "node/descriptor.h"
 #include "node/log_file.h"
+#include "node/own_address.h"
 
 namespace cadre::node {
 namespace {
@@ -30,25 +32,6 @@ namespace {
 constexpr std::size_t kMaxOrder = 4u << 20;
 constexpr std::size_t kMaxLine = 16u << 10;  // longer ones are written in parts
 constexpr std::size_t kMaxError = 4096;
-
-class Descriptor {
- public:
-  explicit Descriptor(int descriptor = -1) : descriptor_(descriptor) {}
-  Descriptor(Descriptor&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
-  ~Descriptor() { close(); }
-  void close() {
-    if (int old = std::exchange(descriptor_, -1); old >= 0) ::close(old);
-  }
-  int get() const { return descriptor_; }
-  explicit operator bool() const { return descriptor_ >= 0; }
-
- private:
-  int descriptor_;
-};
 
 struct Pipe {
   Descriptor read, write;
@@ -151,7 +134,10 @@ class Stream {
 class Shim {
  public:
   Shim(std::string folder, const ShimOrder& order)
-      : folder_(std::move(folder)), order_(order), log_(order.log, order.max_log_bytes) {}
+      : folder_(std::move(folder)),
+        order_(order),
+        log_(order.log, order.max_log_bytes),
+        network_(order.address) {}
 
   // Says on `ready` how the start went: nothing, or why not.
   void run(Descriptor ready) {
@@ -211,11 +197,13 @@ class Shim {
       if (dup2(nothing, 0) < 0 || dup2(out.write.get(), 1) < 0 || dup2(errors.write.get(), 2) < 0)
         _exit(127);
       fcntl(status.write.get(), F_SETFD, 0);
+      network_.begin();
       execvpe("bwrap", const_cast<char**>(argv.data()), const_cast<char**>(env));
       std::string why = format("bwrap: {}; install bubblewrap\n", std::strerror(errno));
       writeAll(2, why);
       _exit(127);
     }
+    network_.listen();
     status_ = std::move(status.read);
     streams_.emplace_back("stdout", std::move(out.read), log_);
     streams_.emplace_back("stderr", std::move(errors.read), log_);
@@ -225,14 +213,16 @@ class Shim {
   void watch(Descriptor& ready) {
     while (!ended_ ||
            std::ranges::any_of(streams_, [](auto& one) { return one.descriptor() >= 0; })) {
-      pollfd all[4] = {{signals_.get(), POLLIN, 0},
+      pollfd all[5] = {{signals_.get(), POLLIN, 0},
                        {status_.get(), POLLIN, 0},
                        {streams_[0].descriptor(), POLLIN, 0},
-                       {streams_[1].descriptor(), POLLIN, 0}};
+                       {streams_[1].descriptor(), POLLIN, 0},
+                       {network_.descriptor(), POLLIN, 0}};
       // Everything in it is gone with it; only somebody outside could still hold its output.
-      int found = poll(all, 4, ended_ ? 1000 : -1);
+      int found = poll(all, 5, ended_ ? 1000 : -1);
       if (found < 0 && errno != EINTR) break;
       if (found == 0) break;
+      if (all[4].revents != 0) network_.answer();
       if (all[1].revents != 0) takeStatus(ready);
       for (std::size_t i = 0; i < 2; ++i)
         if (all[2 + i].revents != 0) streams_[i].take();
@@ -286,7 +276,7 @@ class Shim {
   }
 
   json::Value state() const {
-    json::Object out{{"pid", inner_}};
+    json::Object out{{"pid", inner_}, {"address", order_.address}};
     if (started_) out.set("startedAt", formatTimeMicros(*started_));
     return out;
   }
@@ -302,6 +292,7 @@ class Shim {
   const std::string folder_;
   const ShimOrder& order_;
   LogFile log_;
+  OwnAddress network_;
   Descriptor signals_, status_;
   std::vector<Stream> streams_;
   std::string status_text_;
@@ -334,13 +325,15 @@ json::Value ShimOrder::toJson() const {
   return json::Object{{"sandbox", list(sandbox)},
                       {"command", list(command)},
                       {"log", log},
+                      {"address", address},
                       {"maxLogBytes", max_log_bytes}};
 }
 
 Result<ShimOrder> ShimOrder::parse(const json::Value& value) {
   ShimOrder order{.sandbox = textsOf(value["sandbox"]),
                   .command = textsOf(value["command"]),
-                  .log = value["log"].string()};
+                  .log = value["log"].string(),
+                  .address = value["address"].string()};
   order.max_log_bytes = static_cast<std::size_t>(value["maxLogBytes"].integer(kMaxLogBytes));
   if (order.command.empty() || order.log.empty())
     return Error{
@@ -380,6 +373,7 @@ ShimState readShim(const std::string& folder) {
   json::Value state = readState(folder);
   ShimState out{.alive = held,
                 .inner = static_cast<int>(state["pid"].integer()),
+                .address = state["address"].string(),
                 .started = parseTime(state["startedAt"].string()),
                 .finished = parseTime(state["finishedAt"].string()),
                 .code = static_cast<int>(state["exitCode"].integer()),

@@ -20,7 +20,8 @@ namespace cadre::node {
 struct ShimOrder {
   std::vector<std::string> sandbox;  // bwrap's options; not shown to other users
   std::vector<std::string> command;
-  std::string log;  // "TIME stdout F text" by line, as container runtimes write it
+  std::string log;      // "TIME stdout F text" by line, as container runtimes write it
+  std::string address;  // of its pod, for what it binds; empty: none
   std::size_t max_log_bytes = 10u << 20;  // then it becomes LOG.1, and that is gone
 
   json::Value toJson() const;
@@ -31,6 +32,7 @@ struct ShimState {
   bool alive = false;
   int process = 0;  // of the shim
   int inner = 0;    // the first one of the container
+  std::string address;
   std::optional<Time> started, finished;
   int code = 0;
   std::string error;  // why it could not be started, or why nothing is known of its end

@@ -461,6 +461,9 @@ struct Supervisor::Impl {
                    .env = env,
                    .directory = container["workingDir"].string(),
                    .hostname = hostname,
+                   .address = pod["spec"]["hostNetwork"].boolean()
+                                  ? std::string()
+                                  : pod["status"]["podIP"].string(),
                    .mounts = {},
                    .user = idOf(pod, container, "runAsUser"),
                    .group = idOf(pod, container, "runAsGroup"),

@@ -1,13 +1,16 @@
 """`cadre up`: a whole system on this machine, with pods that are processes."""
 
 import fcntl
+import http.server
 import json
 import os
 import pty
 import signal
+import socket
 import struct
 import subprocess
 import termios
+import threading
 import unittest
 import urllib.request
 
@@ -41,6 +44,18 @@ WEB = {
 THINGS = [
     {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "page"}, "data": {"text": "hello"}},
     {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "names"}, "stringData": {"mine": "jane"}}, WEB]
+
+
+class Outside(http.server.BaseHTTPRequestHandler):
+    """Of this machine, in no pod."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"outside")
+
+    def log_message(self, *words):
+        pass
 
 
 class UpTest(UpCase):
@@ -101,6 +116,67 @@ class UpTest(UpCase):
         self.wait_for(lambda: self.pods() == [], "they are gone")
         self.wait_for(lambda: self.processes() == [] and list((self.data / "runs").iterdir()) == [], "nothing runs")
         self.assertEqual([list((self.data / "node" / part).iterdir()) for part in ("pods", "logs")], [[], []])
+
+    def test_what_binds_every_address_has_its_own(self):
+        # In many ways, and from a thread: all of them by their pod, at the same ports.
+        server = """
+import http.server, os, socket, threading
+class Hello(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(os.environ["HOSTNAME"].encode())
+    def log_message(self, *words): pass
+class Six(http.server.ThreadingHTTPServer):
+    address_family = socket.AF_INET6
+def serve(made): threading.Thread(target=lambda: made().serve_forever()).start()
+serve(lambda: http.server.ThreadingHTTPServer(("", 8080), Hello))
+serve(lambda: Six(("::", 8081), Hello))
+serve(lambda: http.server.ThreadingHTTPServer(("localhost", 8082), Hello))
+six = socket.socket(socket.AF_INET6)
+six.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+six.bind(("::", 8080))
+free = socket.socket()
+free.bind(("", 0))
+assert free.getsockname()[0] == "0.0.0.0", free
+"""
+        ask = """
+import os, sys, urllib.request
+for port in 8080, 8081, 8082:
+    for host in "localhost", "127.0.0.1", "[::1]", os.environ["POD_IP"]:
+        try:
+            said = urllib.request.urlopen(f"http://{host}:{port}").read().decode()
+        except OSError as error:
+            sys.exit(f"{host}:{port}: {error}")
+        assert said == os.environ["HOSTNAME"], (host, port, said)
+print("all are here; outside:", urllib.request.urlopen("http://localhost:" + sys.argv[1]).read().decode())
+"""
+        outside = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Outside)
+        threading.Thread(target=outside.serve_forever).start()
+        self.addCleanup(outside.server_close)
+        self.addCleanup(outside.shutdown)
+        port = str(outside.server_address[1])
+        env = [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]
+        probe = {"httpGet": {"path": "/", "port": 8082}, "periodSeconds": 1}
+        self.up()
+        self.apply({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+                    "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": {
+                        "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [
+                            {"name": "web", "image": "cadre", "command": ["python3", "-c", server], "readinessProbe": probe},
+                            {"name": "beside", "image": "cadre", "env": env, "command": ["sh", "-c", 'until python3 -c "$0" "$1"; do sleep 0.2; done; sleep 1000',
+                                                                                         ask, port]}]}}}})
+        pods = self.ready(3)
+        for pod in pods:
+            name = pod["metadata"]["name"]
+            for p in 8080, 8081, 8082:
+                with urllib.request.urlopen(f"http://{pod['status']['podIP']}:{p}", timeout=PATIENCE) as answer:
+                    self.assertEqual(answer.read().decode(), name)
+            said = "all are here; outside: outside"
+            self.wait_for(lambda: said in self.kubectl(self, "logs", name, "-c", "beside"), "another container of the pod finds it")
+            self.assertIn(said, self.kubectl(self, "exec", name, "-c", "beside", "--", "python3", "-c", ask, port))
+        for p in 8080, 8081, 8082:
+            with self.assertRaises(ConnectionRefusedError, msg="nobody else finds it"):
+                socket.create_connection(("127.0.0.1", p), timeout=PATIENCE)
 
     def test_a_new_image_that_does_not_exist_is_told_and_undone(self):
         self.up()
