@@ -88,10 +88,14 @@ bool isLocalhost(const sockaddr_in6& to) {
                                 : IN6_IS_ADDR_LOOPBACK(&to.sin6_addr);
 }
 
+iovec placeOf(std::uint64_t place, std::size_t size) {
+  return {reinterpret_cast<void*>(place), size};  // NOLINT: it is in another process
+}
+
 std::optional<sockaddr_in6> readAddress(int process, std::uint64_t place, std::uint64_t size) {
   sockaddr_in6 out{};
   iovec here{&out, std::min<std::size_t>(size, sizeof out)};
-  iovec there{reinterpret_cast<void*>(place), here.iov_len};  // in the other process
+  iovec there = placeOf(place, here.iov_len);
   ssize_t got = process_vm_readv(process, &here, 1, &there, 1, 0);
   if (got < static_cast<ssize_t>(sizeof(sockaddr_in))) return std::nullopt;
   if (out.sin6_family == AF_INET6 && got == sizeof out) return out;
@@ -213,7 +217,7 @@ void OwnAddress::redirect(int process, int number, const sockaddr_in6& to,
   int off = 0;
   if (is_six) setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   iovec here = is_six ? iovec{&six, sizeof six} : iovec{&four, sizeof four};
-  iovec there{reinterpret_cast<void*>(place), here.iov_len};
+  iovec there = placeOf(place, here.iov_len);
   (void)!process_vm_writev(process, &here, 1, &there, 1, 0);
 }
 
