@@ -20,19 +20,16 @@ void addShim(CLI::App& app, const Surroundings& surroundings, int& exit_code) {
 
 void addEnter(CLI::App& app, const Surroundings&, int& exit_code) {
   struct Flags {
-    int process = 0;
-    std::string address, with;
+    std::string folder, with;
     std::vector<std::string> words;
   };
   auto flags = std::make_shared<Flags>();
   auto* command = app.add_subcommand("enter", "Run a command in a container")->group("");
-  command->add_option("PROCESS", flags->process)->required();
-  command->add_option("ADDRESS", flags->address)->required();
+  command->add_option("FOLDER", flags->folder)->required();
   command->add_option("WITH", flags->with)->required()->check(CLI::IsMember({"tty", "pipes"}));
   command->add_option("COMMAND", flags->words)->required();
   command->callback([flags, &exit_code] {
-    exit_code =
-        node::enterContainer(flags->process, flags->address, flags->with == "tty", flags->words);
+    exit_code = node::enterContainer(flags->folder, flags->with == "tty", flags->words);
   });
 }
 

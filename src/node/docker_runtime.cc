@@ -180,11 +180,12 @@ Value containerConfig(const RunOrder& order, const Value& image, const std::stri
                     {"ReadonlyRootfs", order.read_only},
                     {"RestartPolicy", json::Object{{"Name", "no"}}},
                     {"LogConfig", logConfig("10m", "3")}};
-  if (order.memory_bytes > 0) {
-    host.set("Memory", order.memory_bytes);
-    host.set("MemorySwap", order.memory_bytes);
+  if (order.limits.memory_bytes > 0) {
+    host.set("Memory", order.limits.memory_bytes);
+    host.set("MemorySwap", order.limits.memory_bytes);
   }
-  if (order.cpu_millis > 0) host.set("NanoCpus", order.cpu_millis * 1'000'000);
+  if (order.limits.cpu_millis > 0) host.set("NanoCpus", order.limits.cpu_millis * 1'000'000);
+  host.set("PidsLimit", order.limits.processes);
   json::Object config{{"Image", reference},
                       {"Env", std::move(env)},
                       {"WorkingDir", order.directory},

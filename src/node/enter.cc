@@ -20,6 +20,7 @@
 
 #include "base/format.h"
 #include "node/own_address.h"
+#include "node/shim.h"
 
 namespace cadre::node {
 namespace {
@@ -89,13 +90,15 @@ bool dropRights() {
 
 }  // namespace
 
-int enterContainer(int process, const std::string& address, bool terminal,
-                   const std::vector<std::string>& command) {
+int enterContainer(const std::string& run, bool terminal, const std::vector<std::string>& command) {
+  const ShimState state = readShim(run);
+  const int process = state.alive ? state.inner : 0;
   awaitFurnished(process);
-  OwnAddress network(address);
+  OwnAddress network(state.address);
   int target = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
   int folder = ::open(format("/proc/{}/cwd", process).c_str(), O_PATH | O_CLOEXEC);
   if (target < 0 || folder < 0) return cannot("find the container");
+  if (!enterGroups(state.groups)) return cannot("take on the container's limits");
   if (::setns(target, CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS) !=
       0)
     return cannot("enter the container");

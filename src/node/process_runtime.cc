@@ -37,6 +37,7 @@ Run runOf(const RunName& name, const ShimState& state) {
           .message = state.error};
   if (!state.error.empty()) run.reason = state.started ? "ContainerStatusUnknown" : "StartError";
   if (state.code == 128 && !state.error.empty()) run.reason = "StartError";
+  if (state.was_short && state.code == 137) run.reason = "OOMKilled";
   return run;
 }
 
@@ -126,24 +127,10 @@ class ProcessRuntime final : public Runtime {
 
   std::vector<std::pair<RunName, Run>> find() override {
     std::vector<std::pair<RunName, Run>> out;
-    auto below = [](const fs::path& folder) {
-      std::vector<fs::path> found;
-      std::error_code ignored;
-      for (const auto& entry : fs::directory_iterator(folder, ignored))
-        found.push_back(entry.path());
-      std::ranges::sort(found);
-      return found;
-    };
     for (const fs::path& pod : below(options_.folder)) {
-      const std::size_t before = out.size();
-      for (const fs::path& container : below(pod))
-        for (const fs::path& attempt : below(container)) {
-          auto number = parseInt(attempt.filename().string());
-          if (!number) continue;
-          RunName name{pod.filename(), container.filename(), static_cast<int>(*number)};
-          out.emplace_back(name, found(name));
-        }
-      if (out.size() == before) forget(pod.filename());  // half forgotten, or hardly begun
+      const std::vector<RunName> names = runsOf(pod.filename());
+      for (const RunName& name : names) out.emplace_back(name, found(name));
+      if (names.empty()) forget(pod.filename());  // half forgotten, or hardly begun
     }
     std::ranges::sort(out, std::less<>(), [](auto& one) { return one.first; });
     return out;
@@ -178,7 +165,8 @@ class ProcessRuntime final : public Runtime {
     ShimOrder shim{.sandbox = sandboxOf(order, *image, options_.program),
                    .command = std::move(command),
                    .log = order.log,
-                   .address = order.address};
+                   .address = order.address,
+                   .limits = order.limits};
     return net::runProcess(
         loop_,
         {.argv = {options_.program, "shim", folder},
@@ -211,28 +199,50 @@ class ProcessRuntime final : public Runtime {
   }
 
   void forget(const std::string& pod) override {
+    if (pod.empty()) return;
     std::error_code ignored;
-    if (!pod.empty()) fs::remove_all(fs::path(options_.folder) / pod, ignored);
+    for (const RunName& name : runsOf(pod)) removeGroups(readShim(folderOf(name)).groups);
+    fs::remove_all(fs::path(options_.folder) / pod, ignored);
   }
 
   void forget(const RunName& run) override {
     std::error_code ignored;
+    removeGroups(readShim(folderOf(run)).groups);
     fs::remove_all(folderOf(run), ignored);
   }
 
   Pending close(Function<void(Result<>)> done) override {
+    for (const fs::path& pod : below(options_.folder))
+      for (const RunName& name : runsOf(pod.filename()))
+        removeGroups(readShim(folderOf(name)).groups);  // of shims that were killed
     return loop_.after(0s, [done = std::move(done)] { done(Result<>()); });
   }
 
  private:
+  static std::vector<fs::path> below(const fs::path& folder) {
+    std::vector<fs::path> found;
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(folder, ignored)) found.push_back(entry.path());
+    std::ranges::sort(found);
+    return found;
+  }
+
+  std::vector<RunName> runsOf(const std::string& pod) const {
+    std::vector<RunName> out;
+    for (const fs::path& container : below(fs::path(options_.folder) / pod))
+      for (const fs::path& attempt : below(container))
+        if (auto number = parseInt(attempt.filename().string()))
+          out.push_back({pod, container.filename(), static_cast<int>(*number)});
+    return out;
+  }
+
   // A command in a container, with its environment. Where that does not run, the command says so.
   net::ProcessOptions inside(const RunName& run, std::vector<std::string> command,
                              bool terminal) const {
     ShimState state = readShim(folderOf(run));
     int target = state.alive && state.inner > 0 ? state.inner : 0;
-    net::ProcessOptions options{.argv = {options_.program, "enter", format("{}", target),
-                                         state.address.empty() ? "none" : state.address,
-                                         terminal ? "tty" : "pipes", "--"}};
+    net::ProcessOptions options{
+        .argv = {options_.program, "enter", folderOf(run), terminal ? "tty" : "pipes", "--"}};
     options.argv.insert(options.argv.end(), command.begin(), command.end());
     std::ifstream file(format("/proc/{}/environ", target), std::ios::binary);
     for (std::string entry; target > 0 && std::getline(file, entry, '\0');) {

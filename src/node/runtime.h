@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "base/scheduler.h"
 #include "net/process.h"
+#include "node/cgroup.h"
 #include "node/pod_step.h"
 
 namespace cadre::node {
@@ -43,8 +44,8 @@ struct RunOrder {
   std::optional<std::int64_t> user, group;
   bool read_only = false;  // also where nothing is mounted
   std::string log;
-  std::int64_t memory_bytes = 0, cpu_millis = 0;  // at most; 0: as much as there is
-  bool pull = true;                               // an image that is missing may be fetched
+  Limits limits;
+  bool pull = true;  // an image that is missing may be fetched
 };
 
 // What runs containers. One run of a container happens once, whatever becomes of this process: it

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <utility>
@@ -45,6 +46,12 @@ Result<Pipe> makePipe() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return systemError("cannot make a pipe");
   return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+json::Array listOf(const std::vector<std::string>& words) {
+  json::Array out;
+  for (const std::string& one : words) out.emplace_back(one);
+  return out;
 }
 
 std::string stateFile(const std::string& folder) { return folder + "/state.json"; }
@@ -168,6 +175,7 @@ class Shim {
     signals_ = Descriptor(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!signals_) return systemError("cannot listen to signals");
 
+    CADRE_LET(groups_, makeGroups(controlFolders(), groupName(), order_.limits));
     CADRE_LET(Pipe out, makePipe());
     CADRE_LET(Pipe errors, makePipe());
     CADRE_LET(Pipe status, makePipe());
@@ -197,6 +205,10 @@ class Shim {
       if (dup2(nothing, 0) < 0 || dup2(out.write.get(), 1) < 0 || dup2(errors.write.get(), 2) < 0)
         _exit(127);
       fcntl(status.write.get(), F_SETFD, 0);
+      if (!enterGroups(groups_)) {
+        writeAll(2, "bwrap: its limits cannot be set\n");
+        _exit(127);
+      }
       network_.begin();
       execvpe("bwrap", const_cast<char**>(argv.data()), const_cast<char**>(env));
       std::string why = format("bwrap: {}; install bubblewrap\n", std::strerror(errno));
@@ -275,8 +287,16 @@ class Shim {
     }
   }
 
+  // By its folder, which nobody else has: the last parts of it are for people.
+  std::string groupName() const {
+    std::filesystem::path run(folder_), container = run.parent_path(),
+                                        pod = container.parent_path();
+    return format("cadre-{:08x}-{}-{}-{}", std::hash<std::string>()(folder_) & 0xffffffff,
+                  pod.filename().string(), container.filename().string(), run.filename().string());
+  }
+
   json::Value state() const {
-    json::Object out{{"pid", inner_}, {"address", order_.address}};
+    json::Object out{{"pid", inner_}, {"address", order_.address}, {"groups", listOf(groups_)}};
     if (started_) out.set("startedAt", formatTimeMicros(*started_));
     return out;
   }
@@ -285,6 +305,8 @@ class Shim {
     json::Value end = state();
     end.make("finishedAt") = formatTimeMicros(SystemClock().now());
     end.make("exitCode") = code;
+    if (wasShortOfMemory(groups_)) end.make("shortOfMemory") = true;
+    removeGroups(groups_);
     if (!error.empty()) end.make("error") = error;
     writeState(folder_, end);
   }
@@ -294,6 +316,7 @@ class Shim {
   LogFile log_;
   OwnAddress network_;
   Descriptor signals_, status_;
+  ControlGroups groups_;
   std::vector<Stream> streams_;
   std::string status_text_;
   pid_t child_ = -1, inner_ = 0;
@@ -317,15 +340,13 @@ class Shim {
 }  // namespace
 
 json::Value ShimOrder::toJson() const {
-  auto list = [](const std::vector<std::string>& words) {
-    json::Array out;
-    for (const std::string& one : words) out.emplace_back(one);
-    return out;
-  };
-  return json::Object{{"sandbox", list(sandbox)},
-                      {"command", list(command)},
+  return json::Object{{"sandbox", listOf(sandbox)},
+                      {"command", listOf(command)},
                       {"log", log},
                       {"address", address},
+                      {"memoryBytes", limits.memory_bytes},
+                      {"cpuMillis", limits.cpu_millis},
+                      {"processes", limits.processes},
                       {"maxLogBytes", max_log_bytes}};
 }
 
@@ -333,7 +354,10 @@ Result<ShimOrder> ShimOrder::parse(const json::Value& value) {
   ShimOrder order{.sandbox = textsOf(value["sandbox"]),
                   .command = textsOf(value["command"]),
                   .log = value["log"].string(),
-                  .address = value["address"].string()};
+                  .address = value["address"].string(),
+                  .limits = {.memory_bytes = value["memoryBytes"].integer(),
+                             .cpu_millis = value["cpuMillis"].integer(),
+                             .processes = value["processes"].integer()}};
   order.max_log_bytes = static_cast<std::size_t>(value["maxLogBytes"].integer(kMaxLogBytes));
   if (order.command.empty() || order.log.empty())
     return Error{
@@ -374,6 +398,8 @@ ShimState readShim(const std::string& folder) {
   ShimState out{.alive = held,
                 .inner = static_cast<int>(state["pid"].integer()),
                 .address = state["address"].string(),
+                .groups = textsOf(state["groups"]),
+                .was_short = state["shortOfMemory"].boolean(),
                 .started = parseTime(state["startedAt"].string()),
                 .finished = parseTime(state["finishedAt"].string()),
                 .code = static_cast<int>(state["exitCode"].integer()),
@@ -385,6 +411,7 @@ ShimState readShim(const std::string& folder) {
   }
   if (out.finished) return out;
   // It never began, or was killed. Whoever is late finds that it is over.
+  removeGroups(out.groups);
   out.finished = SystemClock().now();
   out.code = 137;
   out.error = out.started ? "the process that watched over it was killed" : "it was never started";

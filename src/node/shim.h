@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "json/value.h"
+#include "node/cgroup.h"
 
 namespace cadre::node {
 
@@ -22,6 +23,7 @@ struct ShimOrder {
   std::vector<std::string> command;
   std::string log;      // "TIME stdout F text" by line, as container runtimes write it
   std::string address;  // of its pod, for what it binds; empty: none
+  Limits limits;
   std::size_t max_log_bytes = 10u << 20;  // then it becomes LOG.1, and that is gone
 
   json::Value toJson() const;
@@ -33,6 +35,8 @@ struct ShimState {
   int process = 0;  // of the shim
   int inner = 0;    // the first one of the container
   std::string address;
+  ControlGroups groups;
+  bool was_short = false;  // of memory
   std::optional<Time> started, finished;
   int code = 0;
   std::string error;  // why it could not be started, or why nothing is known of its end

@@ -469,8 +469,8 @@ struct Supervisor::Impl {
                    .group = idOf(pod, container, "runAsGroup"),
                    .read_only = container["securityContext"]["readOnlyRootFilesystem"].boolean(),
                    .log = logOf(options.folder, pod, container["name"].string(), attempt),
-                   .memory_bytes = limitOf(container, "memory").value(),
-                   .cpu_millis = limitOf(container, "cpu").milliValue(),
+                   .limits = {.memory_bytes = limitOf(container, "memory").value(),
+                              .cpu_millis = limitOf(container, "cpu").milliValue()},
                    .pull = container["imagePullPolicy"].string() != "Never"};
     CADRE_LET(order.mounts, volumes.mount(pod, container, hostname, lookup, env));
     return order;

@@ -4,6 +4,7 @@ import fcntl
 import http.server
 import json
 import os
+import pathlib
 import pty
 import signal
 import socket
@@ -44,6 +45,11 @@ WEB = {
 THINGS = [
     {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "page"}, "data": {"text": "hello"}},
     {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "names"}, "stringData": {"mine": "jane"}}, WEB]
+
+
+def pod(name, command, **container):
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"restartPolicy": "Never", "containers": [
+        {"name": "work", "image": "cadre", "command": command, **container}]}}
 
 
 class Outside(http.server.BaseHTTPRequestHandler):
@@ -177,6 +183,34 @@ print("all are here; outside:", urllib.request.urlopen("http://localhost:" + sys
         for p in 8080, 8081, 8082:
             with self.assertRaises(ConnectionRefusedError, msg="nobody else finds it"):
                 socket.create_connection(("127.0.0.1", p), timeout=PATIENCE)
+
+    @unittest.skipUnless(os.getuid() == 0, "only root can limit what others use here")
+    def test_who_takes_too_much_is_stopped(self):
+        def groups():
+            return [str(g) for g in pathlib.Path("/sys/fs/cgroup").rglob("cadre-*") if any(p["metadata"]["uid"] in g.name for p in pods)]
+        hog = "data = []\nwhile True: data.append(bytearray(1 << 20))"
+        bomb = "import os, time\nfor i in range(100000): os.fork() or time.sleep(1000)"
+        limits = {"resources": {"limits": {"memory": "64Mi"}}}
+        self.up()
+        self.apply(pod("hog", ["python3", "-c", hog], **limits), pod("bomb", ["python3", "-c", bomb]),
+                   pod("calm", ["sleep", "1000"], **limits), pod("tiny", ["true"], resources={"limits": {"memory": "1"}}))
+        def state(name):
+            return json.loads(self.kubectl(self, "get", "pod", name, "-o", "json"))["status"].get("containerStatuses", [{}])[0].get("state", {})
+        self.wait_for(lambda: "terminated" in state("hog") and "terminated" in state("bomb") and "running" in state("calm"), "they end")
+        self.assertEqual((state("hog")["terminated"]["exitCode"], state("hog")["terminated"]["reason"]), (137, "OOMKilled"))
+        self.assertIn("BlockingIOError", self.kubectl(self, "logs", "bomb"), "there is an end to it")
+        # One that has far too little is told, or killed at once.
+        self.wait_for(lambda: "terminated" in state("tiny") or "waiting" in state("tiny"), "it cannot run")
+        # A command that is run inside is in the same limits.
+        done = subprocess.run([CADRE, "exec", "--kubeconfig", self.kubeconfig, "calm", "--", "python3", "-c", hog],
+                              capture_output=True, timeout=PATIENCE)
+        self.assertEqual(done.returncode, 137, done.stderr)
+        pods = json.loads(self.kubectl(self, "get", "pods", "-o", "json"))["items"]
+        self.assertTrue(groups())
+        for shim in self.processes():  # what it would have put away is left to others
+            os.kill(shim, signal.SIGKILL)
+        self.kubectl(self, "delete", "pods", "--all", "--grace-period=0", "--force")
+        self.wait_for(lambda: not groups(), "nothing is left of them")
 
     def test_a_new_image_that_does_not_exist_is_told_and_undone(self):
         self.up()
