@@ -19,24 +19,24 @@ constexpr std::size_t kMaxConnections = 4096;
 constexpr Duration kConnectTimeout = 10s;
 
 // Where the client meant to go: a redirection is remembered by the system.
-Place askedOf(Tcp::socket& socket) {
-  ErrorCode ignored;
-  Tcp::endpoint local = socket.local_endpoint(ignored);
-  sockaddr_in original{};
-  socklen_t size = sizeof original;
-  if (local.address().is_v4() &&
-      getsockopt(socket.native_handle(), SOL_IP, SO_ORIGINAL_DST, &original, &size) == 0)
-    local = {asio::ip::address_v4(ntohl(original.sin_addr.s_addr)), ntohs(original.sin_port)};
-  return {local.address().to_string(ignored), local.port()};
+Place askedOf(Any::socket& socket) {
+  sockaddr_in asked{};
+  socklen_t size = sizeof asked;
+  if (getsockopt(socket.native_handle(), SOL_IP, SO_ORIGINAL_DST, &asked, &size) != 0) {
+    size = sizeof asked;
+    getsockname(socket.native_handle(), reinterpret_cast<sockaddr*>(&asked), &size);
+  }
+  if (asked.sin_family != AF_INET) return {};
+  return {asio::ip::address_v4(ntohl(asked.sin_addr.s_addr)).to_string(), ntohs(asked.sin_port)};
 }
 
 // Two sockets, and what is on its way between them.
 class Pair : public std::enable_shared_from_this<Pair> {
  public:
-  Pair(asio::io_context& context, Tcp::socket client, Function<void(Pair*)> gone)
+  Pair(asio::io_context& context, Any::socket client, Function<void(Pair*)> gone)
       : client_(std::move(client)), server_(context), gone_(std::move(gone)) {}
 
-  void begin(Loop& loop, const Tcp::endpoint& to) {
+  void begin(Loop& loop, const Any::endpoint& to) {
     timer_ = loop.after(kConnectTimeout, [weak = weak_from_this()] {
       if (auto self = weak.lock()) self->end();
     });
@@ -60,7 +60,7 @@ class Pair : public std::enable_shared_from_this<Pair> {
   }
 
  private:
-  void pass(Tcp::socket& from, Tcp::socket& to, std::string& buffer) {
+  void pass(Any::socket& from, Any::socket& to, std::string& buffer) {
     buffer.resize(kBuffer);
     from.async_read_some(asio::buffer(buffer), [self = shared_from_this(), &from, &to, &buffer](
                                                    ErrorCode error, std::size_t got) {
@@ -74,13 +74,13 @@ class Pair : public std::enable_shared_from_this<Pair> {
   }
 
   // One side has said all; the other may still have something to say.
-  void finish(Tcp::socket& to, bool politely) {
+  void finish(Any::socket& to, bool politely) {
     ErrorCode ignored;
-    if (politely) to.shutdown(Tcp::socket::shutdown_send, ignored);
+    if (politely) to.shutdown(Any::socket::shutdown_send, ignored);
     if (!politely || ++finished_ == 2) end();
   }
 
-  Tcp::socket client_, server_;
+  Any::socket client_, server_;
   std::string out_, in_;
   Function<void(Pair*)> gone_;
   int finished_ = 0;
@@ -89,22 +89,23 @@ class Pair : public std::enable_shared_from_this<Pair> {
 
 }  // namespace
 
+std::string Place::text() const { return isUnix() ? address : authority(address, port); }
+
 struct Relay::Impl : std::enable_shared_from_this<Relay::Impl> {
   Impl(Loop& loop, Function<std::optional<Place>(const Place&)> choose)
       : loop(loop), acceptor(contextOf(loop)), choose(std::move(choose)) {}
 
-  void came(Tcp::socket socket) {
+  void came(Any::socket socket) {
     auto place = choose(askedOf(socket));
-    ErrorCode error;
     if (!place || pairs.size() >= kMaxConnections) return;
-    auto address = asio::ip::make_address(place->address, error);
-    if (error) return;
+    auto endpoint = endpointOf(*place);
+    if (!endpoint) return;
     auto pair = std::make_shared<Pair>(contextOf(loop), std::move(socket),
                                        [weak = weak_from_this()](Pair* gone) {
                                          if (auto self = weak.lock()) self->drop(gone);
                                        });
     pairs.insert(pair);
-    pair->begin(loop, {address, place->port});
+    pair->begin(loop, *endpoint);
   }
 
   void drop(Pair* gone) {
@@ -112,7 +113,7 @@ struct Relay::Impl : std::enable_shared_from_this<Relay::Impl> {
   }
 
   Loop& loop;
-  Tcp::acceptor acceptor;
+  AnyAcceptor acceptor;
   Function<std::optional<Place>(const Place&)> choose;
   std::set<std::shared_ptr<Pair>> pairs;
   Pending again;
@@ -132,7 +133,7 @@ Relay::~Relay() {
   impl_->acceptor.close(ignored);
   for (const auto& pair : std::set(impl_->pairs)) pair->end();
 }
-std::uint16_t Relay::port() const { return impl_->acceptor.local_endpoint().port(); }
+std::uint16_t Relay::port() const { return portOf(impl_->acceptor); }
 std::size_t Relay::connections() const { return impl_->pairs.size(); }
 
 }  // namespace cadre::net

@@ -9,9 +9,13 @@
 
 namespace cadre::net {
 
+// An address and a port, or the path of a Unix socket.
 struct Place {
   std::string address;
   std::uint16_t port = 0;
+
+  bool isUnix() const { return address.starts_with('/'); }
+  std::string text() const;
 
   auto operator<=>(const Place&) const = default;
 };

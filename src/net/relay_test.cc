@@ -1,5 +1,9 @@
 #include "net/relay.h"
 
+#include <unistd.h>
+
+#include "base/format.h"
+
 #include "net/connect.h"
 #include "net/http_client.h"
 #include "net/http_server.h"
@@ -40,6 +44,28 @@ TEST(Relay, PassesBothWaysOn) {
   EXPECT_TRUE(answer->body == "you said " + large);
   EXPECT_TRUE(loop.runUntil([&] { return (*relay)->connections() == 0; }, 20s))
       << "what has ended is gone";
+}
+
+TEST(Relay, UnixSockets) {
+  Loop loop;
+  auto server = HttpServer::listen(loop, {.port = 0},
+                                   [](auto request) { request->respond(200, {}, "here"); });
+  ASSERT_TRUE(server) << server.error().text();
+  const std::string path = format("/tmp/cadre-relay-{}.sock", ::getpid());
+  for (int i = 0; i < 2; ++i) {  // the second time, what the first has left is in nobody's way
+    auto inner = Relay::listen(
+        loop, {path}, [&](auto&) { return std::optional(Place{"127.0.0.1", (*server)->port()}); });
+    ASSERT_TRUE(inner) << inner.error().text();
+    auto outer =
+        Relay::listen(loop, {"127.0.0.1", 0}, [&](auto&) { return std::optional(Place{path}); });
+    ASSERT_TRUE(outer) << outer.error().text();
+    auto answer = get(loop, (*outer)->port());
+    ASSERT_TRUE(answer) << answer.error().text();
+    EXPECT_EQ(answer->body, "here");
+  }
+  ::unlink(path.c_str());
+  auto none = Relay::listen(loop, {std::string(200, '/')}, [](auto&) { return std::nullopt; });
+  EXPECT_THAT(none.error().text(), HasSubstr("is too long a path"));
 }
 
 TEST(Relay, NobodyIsThere) {

@@ -1,7 +1,5 @@
 #include "net/socket.h"
 
-#include <boost/asio/generic/stream_protocol.hpp>
-#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/write.hpp>
 
 #include "net/listening.h"
@@ -10,10 +8,8 @@ namespace cadre::net {
 namespace {
 
 using Tcp = asio::ip::tcp;
-using Any = asio::generic::stream_protocol;
 
 constexpr std::size_t kPiece = 32u << 10;
-constexpr std::size_t kMaxUnixPath = 108;
 constexpr Duration kPause = 10ms;  // until somebody who is behind is asked again
 
 class AnySocket final : public Socket {
@@ -111,21 +107,21 @@ struct Dialling {
   }
 };
 
-class TcpAcceptor final : public Acceptor {
+class AnyAcceptorOf final : public Acceptor {
  public:
   struct Impl {
     Impl(Loop& loop, Function<void(std::unique_ptr<Socket>)> took)
         : loop(loop), acceptor(contextOf(loop)), took(std::move(took)) {}
-    void came(Tcp::socket socket) { took(std::make_unique<AnySocket>(loop, std::move(socket))); }
+    void came(Any::socket socket) { took(std::make_unique<AnySocket>(loop, std::move(socket))); }
 
     Loop& loop;
-    Tcp::acceptor acceptor;
+    AnyAcceptor acceptor;
     Function<void(std::unique_ptr<Socket>)> took;
     Pending again;
   };
 
-  explicit TcpAcceptor(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
-  std::uint16_t port() const override { return impl_->acceptor.local_endpoint().port(); }
+  explicit AnyAcceptorOf(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  std::uint16_t port() const override { return portOf(impl_->acceptor); }
 
  private:
   const std::shared_ptr<Impl> impl_;
@@ -162,31 +158,18 @@ Pending begin(Loop& loop, const Any::endpoint& to, const std::string& name, Dura
 
 Pending dial(Loop& loop, const Place& place, Duration timeout,
              Function<void(Result<std::unique_ptr<Socket>>)> done) {
-  ErrorCode error;
-  auto address = asio::ip::make_address(place.address, error);
-  if (error)
-    return loop.after(0s, [done = std::move(done), address = place.address] {
-      done(Error{.code = Code::InvalidArgument, .message = format("{} is no address", address)});
-    });
-  return begin(loop, Tcp::endpoint(address, place.port), authority(place.address, place.port),
-               timeout, std::move(done));
-}
-
-Pending dialUnix(Loop& loop, const std::string& path, Duration timeout,
-                 Function<void(Result<std::unique_ptr<Socket>>)> done) {
-  if (path.size() >= kMaxUnixPath)
-    return loop.after(0s, [done = std::move(done), path] {
-      done(Error{.code = Code::InvalidArgument, .message = format("{} is too long", path)});
-    });
-  return begin(loop, asio::local::stream_protocol::endpoint(path), path, timeout, std::move(done));
+  auto endpoint = endpointOf(place);
+  if (!endpoint)
+    return loop.after(0s, [done = std::move(done), error = endpoint.error()] { done(error); });
+  return begin(loop, *endpoint, place.text(), timeout, std::move(done));
 }
 
 Result<std::unique_ptr<Acceptor>> Acceptor::listen(Loop& loop, const Place& place,
                                                    Function<void(std::unique_ptr<Socket>)> came) {
-  auto impl = std::make_shared<TcpAcceptor::Impl>(loop, std::move(came));
+  auto impl = std::make_shared<AnyAcceptorOf::Impl>(loop, std::move(came));
   CADRE_TRY(beginListening(impl->acceptor, place));
   acceptNext(std::weak_ptr(impl));
-  return std::unique_ptr<Acceptor>(std::make_unique<TcpAcceptor>(std::move(impl)));
+  return std::unique_ptr<Acceptor>(std::make_unique<AnyAcceptorOf>(std::move(impl)));
 }
 
 }  // namespace cadre::net

@@ -28,10 +28,6 @@ class Socket {
 Pending dial(Loop& loop, const Place& place, Duration timeout,
              Function<void(Result<std::unique_ptr<Socket>>)> done);
 
-// To a Unix socket.
-Pending dialUnix(Loop& loop, const std::string& path, Duration timeout,
-                 Function<void(Result<std::unique_ptr<Socket>>)> done);
-
 // Takes connections at one place. Dropping it closes it, and not what it took.
 class Acceptor {
  public:

@@ -340,7 +340,7 @@ class Docker::Talk final : public net::Conversation {
         [this](const Result<Value>& made) {
           if (!made) return end(made.error());
           id_ = (*made)["Id"].string();
-          step_ = net::dialUnix(loop_, docker_.socket_, docker_.limits_.answer_timeout,
+          step_ = net::dial(loop_, {docker_.socket_}, docker_.limits_.answer_timeout,
                                 [this](Result<std::unique_ptr<net::Socket>> socket) {
                                   if (!socket) return end(docker_.unreachable(socket.error()));
                                   connected(*std::move(socket));
