@@ -16,6 +16,7 @@ std::pair<std::string_view, std::string_view> cut(std::string_view text,
                                                   std::string_view separator);
 std::string_view trim(std::string_view text);
 std::string lower(std::string_view text);
+std::string upper(std::string_view text);
 bool equalsIgnoreCase(std::string_view a, std::string_view b);
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 

@@ -1,10 +1,12 @@
 #include "cli/hub_host.h"
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 
 #include <malloc.h>
+#include <unistd.h>
 
 #include "base/format.h"
 #include "base/strings.h"
@@ -57,13 +59,22 @@ Result<net::CertificateAndKey> keep(const fs::path& folder, const std::string& n
     CADRE_LET(std::string two, readAll(key));
     auto facts = net::readCertificate(one);
     Time now = SystemClock().now();
+    bool names = facts && std::ranges::all_of(request.names, [&](const std::string& one) {
+                   return std::ranges::find(facts->names, one) != facts->names.end();
+                 });
     bool signs = !issuer || net::isSignedBy(one, issuer->certificate);
-    if (facts && signs && facts->not_after > now + 24h) return net::CertificateAndKey{one, two};
+    if (names && signs && facts->not_after > now + 24h) return net::CertificateAndKey{one, two};
   }
   CADRE_LET(net::CertificateAndKey made, net::makeCertificate(request, issuer));
   CADRE_TRY(writeFile(key, made.key));
   CADRE_TRY(writeFile(certificate, made.certificate));
   return made;
+}
+
+bool mayListenAt(int port) {
+  int first = 1024;
+  std::ifstream("/proc/sys/net/ipv4/ip_unprivileged_port_start") >> first;
+  return port >= first || geteuid() == 0;
 }
 
 // What signs the tokens of service accounts.
@@ -143,13 +154,15 @@ struct HubHost::Impl {
   std::unique_ptr<hub::Hub> hub;
   std::unique_ptr<Compaction> compaction;
   std::unique_ptr<net::HttpServer> server;
-  std::string kubeconfig;
+  std::string kubeconfig, authority;
 };
 
 HubHost::HubHost(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 HubHost::~HubHost() = default;
 hub::Hub& HubHost::hub() { return *impl_->hub; }
 const std::string& HubHost::kubeconfig() const { return impl_->kubeconfig; }
+const std::string& HubHost::authority() const { return impl_->authority; }
+std::uint16_t HubHost::port() const { return impl_->server->port(); }
 
 Result<std::unique_ptr<HubHost>> HubHost::open(net::Loop& loop, const HubFlags& flags,
                                                decltype(hub::HubOptions::node) node) {
@@ -167,11 +180,6 @@ Result<std::unique_ptr<HubHost>> HubHost::open(net::Loop& loop, const HubFlags& 
   CADRE_LET(
       auto authority,
       keep(data, "ca", {.common_name = "cadre-hub", .authority = true, .days = 3650}, nullptr));
-  CADRE_LET(auto serving, keep(data, "server",
-                               {.common_name = "cadre-hub",
-                                .names = {flags.address, "127.0.0.1", "localhost", "kubernetes",
-                                          "kubernetes.default", "kubernetes.default.svc"}},
-                               &authority));
   CADRE_LET(
       auto admin,
       keep(data, "admin", {.common_name = "admin", .organization = "system:masters"}, &authority));
@@ -203,10 +211,23 @@ Result<std::unique_ptr<HubHost>> HubHost::open(net::Loop& loop, const HubFlags& 
                 sendBackup(loop, log, data, std::move(request));
               },
           .has_node = has_node,
+          .api_port = mayListenAt(443) ? 443 : 6443,
           .node = std::move(node)});
   hub::Hub& hub = *impl->hub;
   CADRE_TRY(recover(log, hub.objects()));
   hub.furnish();
+  impl->authority = authority.certificate;
+  std::vector<std::string> names{flags.address,
+                                 "127.0.0.1",
+                                 "localhost",
+                                 "kubernetes",
+                                 "kubernetes.default",
+                                 "kubernetes.default.svc",
+                                 "kubernetes.default.svc.cluster.local"};
+  if (!hub.apiAddress().empty()) names.push_back(hub.apiAddress());
+  CADRE_LET(
+      auto serving,
+      keep(data, "server", {.common_name = "cadre-hub", .names = std::move(names)}, &authority));
   impl->compaction = std::make_unique<Compaction>(loop, log, hub.objects());
   net::HttpServerOptions options{.address = flags.address,
                                  .port = flags.port,

@@ -28,6 +28,8 @@ class HubHost {
 
   hub::Hub& hub();
   const std::string& kubeconfig() const;  // its path
+  const std::string& authority() const;   // the certificate that its own is signed by
+  std::uint16_t port() const;
 
  private:
   struct Impl;

@@ -278,7 +278,7 @@ Result<int> runUp(const UpFlags& flags, const Surroundings& surroundings) {
   // Two engines on one hub: what runs workloads, and what serves our own kinds.
   auto node_client = clientFor("cadre-node"), operator_client = clientFor("cadre-operator");
   engine::Engine workloads(*node_client, random,
-                           {.kinds = node::workloadKinds(),
+                           {.kinds = node::workloadKinds(host->authority()),
                             .scopes = node::workloadScopes(),
                             .whole = true,
                             .controller = "cadre-node",
@@ -295,17 +295,19 @@ Result<int> runUp(const UpFlags& flags, const Surroundings& surroundings) {
   systems.lead(true);
   std::unique_ptr<node::Supervisor> supervisor;
   node::ServiceProxy proxy(
-      loop, *node_client, random, &logger,
+      loop, *node_client, random, &logger, {"127.0.0.1", host->port()},
       [&] {
         if (supervisor) supervisor->refreshNames();
       },
       [&](const node::ServiceTable& table) { runtime->serve(table); });
   supervisor = std::make_unique<node::Supervisor>(
       loop, *node_client, random, *runtime,
-      node::SupervisorOptions{.node = std::string(kNode),
-                              .folder = data / "node",
-                              .logger = &logger,
-                              .names = [&](std::string_view ns) { return proxy.namesFor(ns); }});
+      node::SupervisorOptions{
+          .node = std::string(kNode),
+          .folder = data / "node",
+          .logger = &logger,
+          .names = [&](std::string_view ns) { return proxy.namesFor(ns); },
+          .links = [&](std::string_view ns, bool all) { return proxy.linksFor(ns, all); }});
 
   CADRE_TRY(applyAtStart(cluster, flags.files, surroundings));
   surroundings.out(host->kubeconfig() + "\n");

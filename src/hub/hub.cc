@@ -132,6 +132,29 @@ void Hub::furnish() {
     for (json::Value& object : *objects)
       if (!objects_.find(kind->storage, kube::ObjectKey::of(object))) make(kind, std::move(object));
   }
+  if (options_.has_node) furnishApi();
+}
+
+// The Service by which pods find this API. It has no pods: the node knows where it leads.
+void Hub::furnishApi() {
+  const kube::ObjectKey key{"default", "kubernetes"};
+  KindRef kind = kinds_.find("", "v1", "services");
+  json::Value ports = json::Array{json::Object{
+      {"name", "https"}, {"port", options_.api_port}, {"protocol", "TCP"}, {"targetPort", 6443}}};
+  State there = objects_.find(kind->storage, key);
+  if (there) api_address_ = there->value()["spec"]["clusterIP"].string();
+  if (there && there->value()["spec"]["ports"] == ports) return;
+  json::Object labels{{"component", "apiserver"}, {"provider", "kubernetes"}};
+  json::Value object =
+      json::Object{{"metadata", json::Object{{"name", key.name}, {"labels", std::move(labels)}}},
+                   {"spec", json::Object{{"ports", std::move(ports)}}}};
+  const Writing writing{.manager = "cadre-hub"};
+  auto draft = there ? registry_.patch(kind, key, PatchType::Merge, object, writing)
+                     : registry_.create(kind, key.ns, "", std::move(object), writing);
+  if (!draft) return;
+  auto written = registry_.finish(*std::move(draft));
+  if (written && written->state)
+    api_address_ = written->state->value()["spec"]["clusterIP"].string();
 }
 
 void Hub::handle(std::shared_ptr<net::ServerRequest> request) {

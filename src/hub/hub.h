@@ -35,7 +35,9 @@ struct HubOptions {
   Admission::Locate locate = {};
   // Answers GET /backup, to whom RBAC lets; none: there is no such path.
   Function<void(std::shared_ptr<net::ServerRequest>)> backup = {};
-  bool has_node = false;  // which serves Services at their addresses, on the loopback
+  // Serves Services at their addresses, on the loopback, and pods with tokens of their accounts.
+  bool has_node = false;
+  int api_port = 443;  // of the Service by which pods find the API
   // Answers for what runs a pod, by the subresource and the options of the request: log, exec,
   // attach, portforward. None: there is no node.
   Function<void(const Asked& asked, const json::Value& pod, std::shared_ptr<net::ServerRequest>)>
@@ -55,6 +57,8 @@ class Hub {
   Objects& objects() { return objects_; }
   // What every cluster has: its first namespaces. After the log was read.
   void furnish();
+  // Of the Service by which pods find this API; empty: there is no node.
+  const std::string& apiAddress() const { return api_address_; }
 
   void handle(std::shared_ptr<net::ServerRequest> request);
 
@@ -89,7 +93,9 @@ class Hub {
   void patch(const CallRef& call);
   void remove(const CallRef& call);
   static Asking askingToRemove(const KindRef& kind, const Stored& state, const Deleting& deleting);
+  void furnishApi();
   std::optional<Failure> settled(Draft& draft, bool changed);
+  std::optional<Failure> completed(Draft& draft);
   std::optional<Failure> escalated(const Call& call, const Draft& draft);
   void admitCollected(const KindRef& kind, const Stored& state, const Deleting& deleting,
                       Function<void(bool admitted)> then);
@@ -144,6 +150,7 @@ class Hub {
   std::uint64_t collected_ = 0;
   Limits limits_;
   Definitions definitions_;
+  std::string api_address_;
 };
 
 }  // namespace cadre::hub

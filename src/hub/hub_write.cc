@@ -5,6 +5,7 @@
 #include "base/strings.h"
 #include "hub/builtin_types.h"
 #include "hub/call.h"
+#include "hub/pod_account.h"
 #include "json/parse.h"
 #include "json/write.h"
 #include "json/yaml.h"
@@ -210,8 +211,7 @@ void Hub::write(const CallRef& call, Outcome<Draft> draft) {
   if (auto failure = escalated(*call, *draft)) return refuse(call, *failure);
   auto more = definitions_.warnings(*draft);
   call->warnings.insert(call->warnings.end(), more.begin(), more.end());
-  if (limits_.complete(*draft))
-    if (auto failure = registry_.amended(*draft)) return refuse(call, *failure);
+  if (auto failure = completed(*draft)) return refuse(call, *failure);
   json::Object options{{"kind", draft->before ? "UpdateOptions" : "CreateOptions"},
                        {"apiVersion", "meta.k8s.io/v1"}};
   if (std::string manager(call->option("fieldManager")); !manager.empty())
@@ -253,9 +253,20 @@ void Hub::write(const CallRef& call, Outcome<Draft> draft) {
 std::optional<Failure> Hub::settled(Draft& draft, bool changed) {
   if (changed)
     if (auto failure = registry_.amended(draft)) return failure;
-  if (changed && limits_.complete(draft))
-    if (auto failure = registry_.amended(draft)) return failure;
+  if (changed)
+    if (auto failure = completed(draft)) return failure;
   return registry_.validate(draft);
+}
+
+// With what a new object has of its surroundings.
+std::optional<Failure> Hub::completed(Draft& draft) {
+  bool changed = limits_.complete(draft);
+  if (options_.has_node) {
+    auto given = giveAccount(draft, objects_);
+    if (!given) return given.failure();
+    changed |= *given;
+  }
+  return changed ? registry_.amended(draft) : std::nullopt;
 }
 
 // Nobody gives what he does not have, whoever wrote it into the object.

@@ -27,7 +27,8 @@ using wire::Docker;
 constexpr std::string_view kData = "dev.cadre.data", kPod = "dev.cadre.pod";
 constexpr std::string_view kContainer = "dev.cadre.container", kAttempt = "dev.cadre.attempt";
 constexpr std::string_view kLog = "dev.cadre.log";
-constexpr std::string_view kServicesFolder = "/services", kTableFile = "table.json";
+constexpr std::string_view kServicesFolder = "/services", kTableFile = "table.json",
+                           kApiSocket = "api.sock", kApiService = "default/kubernetes";
 constexpr Duration kAgain = 500ms, kPullTimeout = 5min, kSettle = 15s, kStray = 10s, kReady = 10s;
 constexpr Duration kWhy = 500ms;
 constexpr int kTries = 5;
@@ -236,6 +237,12 @@ class DockerRuntime final : public Runtime {
     CADRE_LET(own_, describeOwnImage(options_.program));
     std::error_code ignored;
     if (!fs::exists(services() / kTableFile, ignored)) CADRE_TRY(writeTable({}));
+    auto relay =
+        net::Relay::listen(loop_, {services() / kApiSocket}, [this](const auto&) { return api_; });
+    if (relay)
+      api_relay_ = *std::move(relay);
+    else if (options_.logger)
+      options_.logger->warn("pods do not reach the API", {{"error", relay.error().text()}});
     CADRE_LET(Value list, net::await<Value>(loop_, [&](auto done) {
                 return docker_.listContainers(mine(), std::move(done));
               }));
@@ -350,8 +357,13 @@ class DockerRuntime final : public Runtime {
     return Pending([row]() mutable { row->drop(); });
   }
 
+  // The API listens where no pod can reach it: a socket in a folder that all have leads there.
   void serve(const ServiceTable& table) override {
-    if (auto written = writeTable(table); !written && options_.logger)
+    ServiceTable told = table;
+    for (auto& [place, entry] : told.entries)
+      if (entry.service == kApiService && !entry.places.empty())
+        api_ = std::exchange(entry.places[0], {format("{}/{}", kServicesFolder, kApiSocket)});
+    if (auto written = writeTable(told); !written && options_.logger)
       options_.logger->warn("pods do not hear of Services", {{"error", written.error().text()}});
   }
 
@@ -989,6 +1001,8 @@ class DockerRuntime final : public Runtime {
   OwnImage own_;
   std::map<RunName, Container> containers_;
   std::map<std::string, Sandbox> sandboxes_;  // by pod
+  std::optional<net::Place> api_;
+  std::unique_ptr<net::Relay> api_relay_;
   std::vector<Function<void(Result<>)>> waiting_;
   std::shared_ptr<Furnishing> furnishing_;
   std::set<std::string, std::less<>> busy_;  // names of what is in the making

@@ -29,7 +29,10 @@ const Planned* find(const std::string& kind) {
                                  {kControllerRevisions, nullptr},
                                  {kJobs, planJob},
                                  {kCronJobs, planCronJob},
-                                 {kServices, planService}};
+                                 {kServices, planService},
+                                 {kNamespaces, [](const json::Value& object, engine::World& world) {
+                                    return planNamespace(object, world, "AUTHORITY");
+                                  }}};
   for (const Planned& one : kAll)
     if (one.resource.kind == kind) return &one;
   ADD_FAILURE() << "no such kind: " << kind;

@@ -1,5 +1,7 @@
 #include "node/pod_data.h"
 
+#include <algorithm>
+
 #include "base/format.h"
 #include "base/strings.h"
 #include "json/write.h"
@@ -151,9 +153,41 @@ Result<> addFields(Files& files, const Value& pod, const Value& source, const Va
 
 }  // namespace
 
-Result<std::map<std::string, std::string>> environmentOf(const Value& pod, const Value& container,
-                                                         const Lookup& lookup) {
-  std::map<std::string, std::string> env;
+void addLinks(std::map<std::string, std::string>& env, const Value& service) {
+  const std::string& address = service["spec"]["clusterIP"].string();
+  const json::Array& ports = service["spec"]["ports"].array();
+  if (address.empty() || address == "None" || ports.empty()) return;
+  auto shouted = [](std::string_view text) {
+    std::string out = upper(text);
+    std::ranges::replace(out, '-', '_');
+    return out;
+  };
+  const std::string name = shouted(kube::name(service));
+  auto protocolOf = [](const Value& port) {
+    return port["protocol"].string().empty() ? std::string("TCP") : port["protocol"].string();
+  };
+  auto url = [&](const Value& port) {
+    return format("{}://{}:{}", lower(protocolOf(port)), address, port["port"].integer());
+  };
+  env[name + "_SERVICE_HOST"] = address;
+  env[name + "_SERVICE_PORT"] = format("{}", ports[0]["port"].integer());
+  env[name + "_PORT"] = url(ports[0]);
+  for (const Value& port : ports) {
+    const std::string number = format("{}", port["port"].integer());
+    if (const std::string& its = port["name"].string(); !its.empty())
+      env[format("{}_SERVICE_PORT_{}", name, shouted(its))] = number;
+    const std::string prefix = format("{}_PORT_{}_{}", name, number, protocolOf(port));
+    env[prefix] = url(port);
+    env[prefix + "_PROTO"] = lower(protocolOf(port));
+    env[prefix + "_PORT"] = number;
+    env[prefix + "_ADDR"] = address;
+  }
+}
+
+Result<std::map<std::string, std::string>> environmentOf(
+    const Value& pod, const Value& container, const Lookup& lookup,
+    const std::map<std::string, std::string>& before) {
+  std::map<std::string, std::string> env = before;
   for (const Value& from : container["envFrom"].array())
     for (auto [field, kind] :
          {std::pair("configMapRef", "ConfigMap"), std::pair("secretRef", "Secret")}) {

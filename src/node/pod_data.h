@@ -16,11 +16,13 @@ namespace cadre::node {
 inline constexpr std::string_view kServiceAccountToken = "ServiceAccountToken";
 using Lookup = Function<const json::Value*(std::string_view kind, std::string_view name)>;
 
-// What a container's `env` and `envFrom` stand for, with $(NAME) in values filled in. An error is
-// in the kubelet's words: what is missing and is not optional.
-Result<std::map<std::string, std::string>> environmentOf(const json::Value& pod,
-                                                         const json::Value& container,
-                                                         const Lookup& lookup);
+// What a container's `env` and `envFrom` stand for, with $(NAME) in values filled in, on top of
+// what is there `before`. An error is in the kubelet's words: what is missing and is not optional.
+Result<std::map<std::string, std::string>> environmentOf(
+    const json::Value& pod, const json::Value& container, const Lookup& lookup,
+    const std::map<std::string, std::string>& before);
+// How a Service is told of in the environment: WEB_SERVICE_HOST, WEB_PORT and so on.
+void addLinks(std::map<std::string, std::string>& env, const json::Value& service);
 // Its command or arguments, with $(NAME) filled in.
 std::vector<std::string> expanded(const json::Value& words,
                                   const std::map<std::string, std::string>& env);

@@ -31,6 +31,11 @@ const kube::Resource kSlices{.group = "discovery.k8s.io",
                              .version = "v1",
                              .plural = "endpointslices",
                              .kind = "EndpointSlice"};
+const kube::Resource kNamespaces{
+    .version = "v1", .plural = "namespaces", .kind = "Namespace", .namespaced = false};
+const kube::Resource kServiceAccounts{
+    .version = "v1", .plural = "serviceaccounts", .kind = "ServiceAccount"};
+const kube::Resource kConfigMaps{.version = "v1", .plural = "configmaps", .kind = "ConfigMap"};
 const engine::Index kByNamespace{"namespace", [](const json::Value& object) {
                                    return std::vector{std::string(kube::ns(object))};
                                  }};

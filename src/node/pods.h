@@ -9,7 +9,7 @@
 namespace cadre::node {
 
 extern const kube::Resource kPods, kReplicaSets, kDeployments, kJobs, kCronJobs, kStatefulSets,
-    kControllerRevisions, kClaims, kServices, kSlices;
+    kControllerRevisions, kClaims, kServices, kSlices, kNamespaces, kServiceAccounts, kConfigMaps;
 // Pods by where they are.
 extern const engine::Index kByNamespace;
 

@@ -66,6 +66,35 @@ void addTree(std::vector<std::string>& out, const fs::path& source, const fs::pa
   }
 }
 
+// Where a path of an image leads, in its tree: /var/run may be a link to /run.
+fs::path resolvedIn(const fs::path& root, const fs::path& path) {
+  constexpr int kMaxLinks = 40;
+  fs::path out = "/";
+  std::vector<std::string> left;  // the last one is next
+  auto put = [&](const fs::path& more) {
+    std::vector<std::string> parts;
+    for (const fs::path& part : more.relative_path()) parts.push_back(part);
+    left.insert(left.end(), parts.rbegin(), parts.rend());
+  };
+  put(path);
+  std::error_code ignored;
+  for (int links = 0; !left.empty();) {
+    const std::string part = left.back();
+    left.pop_back();
+    if (part == "..") out = out.parent_path();
+    if (part.empty() || part == "." || part == "..") continue;
+    const fs::path here = root / (out / part).relative_path();
+    if (!fs::is_symlink(here, ignored) || ++links > kMaxLinks) {
+      out /= part;
+      continue;
+    }
+    const fs::path to = fs::read_symlink(here, ignored);
+    if (to.is_absolute()) out = "/";
+    put(to);
+  }
+  return out;
+}
+
 // What bwrap is told.
 std::vector<std::string> sandboxOf(const RunOrder& order, const Image& image,
                                    const std::string& program) {
@@ -78,8 +107,10 @@ std::vector<std::string> sandboxOf(const RunOrder& order, const Image& image,
   if (!order.hostname.empty()) add({"--hostname", order.hostname});
   if (order.user) add({"--uid", format("{}", *order.user)});
   if (order.group) add({"--gid", format("{}", *order.group)});
+  std::vector<Mount> mounts = order.mounts;
   if (!image.root.empty()) {
-    addTree(out, image.root, "/", order.mounts);
+    for (Mount& one : mounts) one.target = resolvedIn(image.root, one.target);
+    addTree(out, image.root, "/", mounts);
   } else {
     add({"--ro-bind", "/usr", "/usr"});
     for (std::string_view name : {"bin", "sbin", "lib", "lib32", "lib64", "libx32"}) {
@@ -96,9 +127,8 @@ std::vector<std::string> sandboxOf(const RunOrder& order, const Image& image,
   add({"--proc", "/proc", "--dev", "/dev"});
   for (std::string_view path : {"/tmp", "/run", "/var/tmp"})
     if (image.root.empty() || path == "/tmp") add({"--size", kScratchBytes, "--tmpfs", path});
-  std::vector<Mount> mounts = order.mounts;  // those within others after them
-  std::ranges::stable_sort(mounts, std::less<>(),
-                           [](const Mount& one) { return one.target.size(); });
+  std::ranges::stable_sort(mounts,  // those within others after them
+                           std::less<>(), [](const Mount& one) { return one.target.size(); });
   for (const Mount& one : mounts)
     add({one.read_only ? "--ro-bind" : "--bind", one.source, one.target});
   if (order.read_only) add({"--remount-ro", "/"});

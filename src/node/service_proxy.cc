@@ -5,6 +5,7 @@
 
 #include "base/format.h"
 #include "kube/watch.h"
+#include "node/pod_data.h"
 #include "node/pods.h"
 
 namespace cadre::node {
@@ -13,6 +14,7 @@ namespace {
 using json::Value;
 
 constexpr std::string_view kDomain = "svc.cluster.local";
+const kube::ObjectKey kApi{"default", "kubernetes"};
 constexpr std::string_view kServiceName = "kubernetes.io/service-name";
 
 bool isHeadless(const Value& service) { return service["spec"]["clusterIP"].string() == "None"; }
@@ -25,9 +27,10 @@ bool isReadyEndpoint(const Value& endpoint) {
 }  // namespace
 
 struct ServiceProxy::Impl {
-  Impl(net::Loop& loop, kube::Client& client, Random& random, Logger* logger,
+  Impl(net::Loop& loop, kube::Client& client, Random& random, Logger* logger, net::Place api,
        Function<void()> changed, Function<void(const ServiceTable&)> served)
       : loop(loop),
+        api(std::move(api)),
         changed(std::move(changed)),
         served(std::move(served)),
         relays(loop, logger),
@@ -77,7 +80,7 @@ struct ServiceProxy::Impl {
         if (const std::string& protocol = port["protocol"].string();
             protocol.empty() || protocol == "TCP")
           table.entries[{address, static_cast<std::uint16_t>(port["port"].integer())}] = {
-              key.text(), placesOf(key, port["name"].string())};
+              key.text(), key == kApi ? std::vector{api} : placesOf(key, port["name"].string())};
     });
     relays.listen(table);
     if (std::exchange(told_table, table) != table) served(table);
@@ -114,6 +117,7 @@ struct ServiceProxy::Impl {
   }
 
   net::Loop& loop;
+  const net::Place api;
   const Function<void()> changed;
   const Function<void(const ServiceTable&)> served;
   ServiceRelays relays;
@@ -126,10 +130,19 @@ struct ServiceProxy::Impl {
 };
 
 ServiceProxy::ServiceProxy(net::Loop& loop, kube::Client& client, Random& random, Logger* logger,
-                           Function<void()> changed, Function<void(const ServiceTable&)> served)
-    : impl_(std::make_unique<Impl>(loop, client, random, logger, std::move(changed),
+                           net::Place api, Function<void()> changed,
+                           Function<void(const ServiceTable&)> served)
+    : impl_(std::make_unique<Impl>(loop, client, random, logger, std::move(api), std::move(changed),
                                    std::move(served))) {}
 ServiceProxy::~ServiceProxy() = default;
+
+std::map<std::string, std::string> ServiceProxy::linksFor(std::string_view ns, bool all) const {
+  std::map<std::string, std::string> out;
+  impl_->services.forEach([&](const kube::ObjectKey& key, const Value& service) {
+    if (key == kApi || (all && key.ns == ns)) addLinks(out, service);
+  });
+  return out;
+}
 
 std::string ServiceProxy::namesFor(std::string_view ns) const { return impl_->names(ns); }
 

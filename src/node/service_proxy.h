@@ -15,13 +15,17 @@ namespace cadre::node {
 // pods, in turn. And tells their names, for the hosts files of pods. TCP only.
 class ServiceProxy {
  public:
-  // `changed`: names are others than before. `served`: connections go elsewhere than before.
+  // `api`: where it listens, for the Service by which pods find it. `changed`: names are others
+  // than before. `served`: connections go elsewhere than before.
   ServiceProxy(net::Loop& loop, kube::Client& client, Random& random, Logger* logger,
-               Function<void()> changed, Function<void(const ServiceTable&)> served);
+               net::Place api, Function<void()> changed,
+               Function<void(const ServiceTable&)> served);
   ~ServiceProxy();
 
   // "ADDRESS\tweb.ns.svc.cluster.local web.ns.svc web.ns web" by line, as seen from a namespace.
   std::string namesFor(std::string_view ns) const;
+  // The Services that a pod there is told of in its environment: the API, and all of its namespace.
+  std::map<std::string, std::string> linksFor(std::string_view ns, bool all) const;
 
  private:
   struct Impl;

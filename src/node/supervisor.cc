@@ -20,7 +20,6 @@ namespace {
 
 using json::Value;
 
-const kube::Resource kConfigMaps{.version = "v1", .plural = "configmaps", .kind = "ConfigMap"};
 const kube::Resource kSecrets{.version = "v1", .plural = "secrets", .kind = "Secret"};
 
 constexpr Duration kFirstRetry = 2s, kLongestRetry = 5min, kWriteAgain = 1s;
@@ -451,7 +450,10 @@ struct Supervisor::Impl {
 
   Result<RunOrder> orderOf(const Value& pod, const Value& container, int attempt,
                            const Lookup& lookup) {
-    CADRE_LET(auto env, environmentOf(pod, container, lookup));
+    CADRE_LET(auto env,
+              environmentOf(
+                  pod, container, lookup,
+                  options.links(kube::ns(pod), pod["spec"]["enableServiceLinks"].boolean(true))));
     std::string hostname = hostnameOf(pod);
     env.try_emplace("HOSTNAME", hostname);
     RunOrder order{.name = {std::string(kube::uid(pod)), container["name"].string(), attempt},

@@ -17,6 +17,11 @@ struct SupervisorOptions {
   Logger* logger = nullptr;
   // Names of Services, as lines of a hosts file.
   Function<std::string(std::string_view ns)> names = [](std::string_view) { return std::string(); };
+  // Services as environments have them: the API, and those of a namespace where a pod wants that.
+  using Links = std::map<std::string, std::string>;
+  Function<Links(std::string_view ns, bool all)> links = [](std::string_view, bool) {
+    return Links();
+  };
 };
 
 // Makes pods run on this machine: takes those that have no node, carries out what stepOf() says,

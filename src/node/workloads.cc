@@ -4,7 +4,7 @@
 
 namespace cadre::node {
 
-std::vector<engine::Served> workloadKinds() {
+std::vector<engine::Served> workloadKinds(const std::string& authority) {
   std::vector<engine::Served> kinds;
   kinds.push_back(
       {.resource = kReplicaSets, .plan = planReplicaSet, .conditions = {"ReplicaFailure"}});
@@ -16,6 +16,10 @@ std::vector<engine::Served> workloadKinds() {
       {.resource = kJobs, .plan = planJob, .conditions = {"Complete", "Failed", "Suspended"}});
   kinds.push_back({.resource = kCronJobs, .plan = planCronJob});
   kinds.push_back({.resource = kServices, .plan = planService});
+  kinds.push_back({.resource = kNamespaces,
+                   .plan = [authority](const json::Value& object, engine::World& world) {
+                     return planNamespace(object, world, authority);
+                   }});
   return kinds;
 }
 
@@ -23,7 +27,9 @@ std::vector<engine::Scope> workloadScopes() {
   return {{.resource = kPods, .which = engine::Scope::Which::All, .indexes = {kByNamespace}},
           {.resource = kSlices, .which = engine::Scope::Which::All},
           {.resource = kControllerRevisions, .which = engine::Scope::Which::All},
-          {.resource = kClaims, .which = engine::Scope::Which::All}};
+          {.resource = kClaims, .which = engine::Scope::Which::All},
+          {.resource = kServiceAccounts, .which = engine::Scope::Which::All},
+          {.resource = kConfigMaps, .which = engine::Scope::Which::None, .named = true}};
 }
 
 }  // namespace cadre::node

@@ -92,7 +92,7 @@ class Engine:
 
     def load(self, name):
         """An image of busybox, of a shell that knows names (static programs of glibc do not), and of what it lacks."""
-        programs = [shutil.which(program) for program in ("bash", "flock")]
+        programs = [shutil.which(program) for program in ("bash", "flock", "openssl")]
         used = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=True).stdout
         tar = io.BytesIO()
         with tarfile.open(fileobj=tar, mode="w") as out:
@@ -102,7 +102,7 @@ class Engine:
             for library in sorted(set(re.findall(r"\s(/\S+) \(", used))):
                 out.add(os.path.realpath(library), library.removeprefix("/"))
             for applet in subprocess.run([BUSYBOX, "--list"], capture_output=True, text=True, check=True).stdout.split():
-                if applet not in ("busybox", "bash", "flock"):
+                if applet not in ("busybox", "bash", "flock", "openssl"):
                     link = tarfile.TarInfo(f"bin/{applet}")
                     link.type, link.linkname = tarfile.SYMTYPE, "busybox"
                     out.addfile(link)
@@ -209,6 +209,16 @@ class DockerTest(UpCase):
         self.addCleanup(forward.kill)
         with urllib.request.urlopen(f"http://{forward.stdout.readline().split()[0]}/text", timeout=PATIENCE) as answer:
             self.assertEqual(answer.read(), b"hello")
+
+    def test_pods_reach_the_api(self):
+        self.up()
+        self.check_pods_reach_the_api("box:1")
+        # Also when there is another one.
+        self.kill()
+        self.up()
+        self.kubectl(self, "delete", "pod", "asks", "has-none", "--now")
+        self.kubectl(self, "delete", "service", "web")
+        self.check_pods_reach_the_api("box:1")
 
     def test_the_demo_uses_containers(self):
         if not shutil.which("docker"):

@@ -212,6 +212,10 @@ print("all are here; outside:", urllib.request.urlopen("http://localhost:" + sys
         self.kubectl(self, "delete", "pods", "--all", "--grace-period=0", "--force")
         self.wait_for(lambda: not groups(), "nothing is left of them")
 
+    def test_pods_reach_the_api(self):
+        self.up()
+        self.check_pods_reach_the_api("cadre")
+
     def test_a_new_image_that_does_not_exist_is_told_and_undone(self):
         self.up()
         self.apply(*THINGS)
@@ -416,19 +420,16 @@ print("all are here; outside:", urllib.request.urlopen("http://localhost:" + sys
             "containers": [{"name": "reader", "image": "cadre", "command": ["sh", "-c", "echo $(cat /access/token /access/namespace); sleep 1000"],
                             "volumeMounts": [{"name": "access", "mountPath": "/access"}]}]}}
         self.up()
-        self.apply(pod)
-        def waiting():
-            return self.kubectl(self, "get", "pod", "reader", "-o", "jsonpath={.status.containerStatuses[0].state.waiting}")
-        self.wait_for(lambda: 'serviceaccounts \\"reader\\" not found' in waiting(), "it says what it waits for")
         self.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "reader"}},
                    {**rbac, "kind": "Role", "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}]},
                    {**rbac, "kind": "RoleBinding", "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"},
-                    "subjects": [{"kind": "ServiceAccount", "name": "reader"}]})
-        self.wait_for(lambda: waiting() == "" and self.kubectl(self, "logs", "reader").endswith("default\n"), "it runs")
+                    "subjects": [{"kind": "ServiceAccount", "name": "reader"}]}, pod)
+        self.kubectl(self, "wait", "pod/reader", "--for=condition=Ready", f"--timeout={PATIENCE}s")
+        self.wait_for(lambda: self.kubectl(self, "logs", "reader").endswith("default\n"), "it runs")
         token = self.kubectl(self, "logs", "reader").removesuffix("default\n")
         mine = ["--token", token, "--kubeconfig", "/dev/null", "--insecure-skip-tls-verify", "--server",
                 self.kubectl(self, "config", "view", "-o", "jsonpath={.clusters[0].cluster.server}")]
-        self.assertEqual(self.kubectl(self, *mine, "get", "configmaps", "-o", "name"), "")
+        self.assertEqual(self.kubectl(self, *mine, "get", "configmaps", "-o", "name").strip(), "configmap/kube-root-ca.crt")
         self.assertIn('User "system:serviceaccount:default:reader" cannot list resource "secrets"',
                       self.kubectl(self, *mine, "get", "secrets", fails=True))
         # It ends with its pod.
