@@ -89,7 +89,8 @@ class Pool final : public PooledHttpClient, public ConnectionOwner {
  public:
   Pool(Loop& loop, HttpClientOptions options, std::shared_ptr<TlsContext> tls)
       : loop_(loop), options_(std::move(options)), tls_(std::move(tls)) {
-    if (options_.url.scheme != "https" || !options_.http2) usual_room_ = 1;
+    if ((options_.url.scheme != "https" || !options_.http2) && !options_.only_http2)
+      usual_room_ = 1;
   }
 
   ~Pool() override {
@@ -186,7 +187,7 @@ class Pool final : public PooledHttpClient, public ConnectionOwner {
   }
 
   void connected(std::unique_ptr<Stream> stream) {
-    bool http2 = stream->protocol() == "h2";
+    bool http2 = stream->protocol() == "h2" || options_.only_http2;
     usual_room_ = http2 ? kUsualStreams : 1;
     auto connection = http2 ? makeHttp2Connection(loop_, std::move(stream), options_, *this)
                             : makeHttp1Connection(loop_, std::move(stream), options_, *this);

@@ -16,6 +16,7 @@ struct HttpClientOptions {
   std::optional<Url> proxy;  // http://[user:password@]host:port
   TlsClientOptions tls;      // for https
   bool http2 = true;         // offered by ALPN, taken if the server takes it
+  bool only_http2 = false;   // the server is known to speak it: also without TLS
   std::size_t max_connections = 64;
   Duration connect_timeout = 30s;
   Duration idle_timeout = 90s;  // a connection without requests is closed after it

@@ -14,6 +14,7 @@ namespace {
 using json::Value;
 
 constexpr std::size_t kMaxAnswer = 1u << 20;
+constexpr std::size_t kMaxService = 120;
 
 // A number, or the name of one of the container's ports.
 std::uint16_t portOf(const Value& port, const Value& container) {
@@ -56,6 +57,56 @@ Pending askHttp(const Asked& asked, const Value& get, Duration timeout,
   });
 }
 
+// What gRPC's health service says: one message of one number, as protobuf has it.
+Result<> healthOf(const net::HttpResponse& answer) {
+  constexpr std::string_view kServing("\0\0\0\0\2\10\1", 7);
+  if (answer.status == 200 && answer.body == kServing) return {};
+  constexpr std::size_t kHead = 5;  // of a message: whether it is compressed, and its length
+  std::string why = format("HTTP status {}", answer.status);
+  if (std::string_view code = answer.headers.get("grpc-status"); !code.empty() && code != "0")
+    why = format("gRPC status {}", code);
+  if (answer.body.size() >= kHead)  // a number that is 0 is not said
+    why = format("service unhealthy (responded with \"{}\")",
+                 answer.body.size() == kHead                        ? "UNKNOWN"
+                 : answer.body.ends_with(std::string_view("\10\2")) ? "NOT_SERVING"
+                                                                    : "SERVICE_UNKNOWN");
+  return Error{.code = Code::Unavailable, .message = std::move(why)};
+}
+
+Pending askGrpc(const Asked& asked, const Value& grpc, Duration timeout,
+                Function<void(Result<>)> done) {
+  auto client = net::makeHttpClient(
+      asked.loop, {.url = {.scheme = "http",
+                           .user_info = {},
+                           .host = asked.address,
+                           .port = static_cast<std::uint16_t>(grpc["port"].integer())},
+                   .only_http2 = true,
+                   .connect_timeout = timeout});
+  if (!client)
+    return asked.loop.after(0s, [done = std::move(done), error = client.error()] { done(error); });
+  // HealthCheckRequest{service}: its name is short, so one byte says how long each part is.
+  std::string service = grpc["service"].string().substr(0, kMaxService), message;
+  if (!service.empty()) message = format("\n{}{}", static_cast<char>(service.size()), service);
+  std::string body(4, '\0');
+  body += static_cast<char>(message.size());
+  net::Headers headers{
+      {"content-type", "application/grpc"}, {"te", "trailers"}, {"user-agent", "kube-probe/1.34"}};
+  Pending asking =
+      net::fetch(**client,
+                 {.method = "POST",
+                  .target = "/grpc.health.v1.Health/Check",
+                  .headers = std::move(headers),
+                  .body = body + message,
+                  .timeout = timeout},
+                 kMaxAnswer, [done = std::move(done)](const Result<net::HttpResponse>& answer) {
+                   done(answer ? healthOf(*answer) : Result<>(answer.error()));
+                 });
+  return Pending([asking = std::move(asking), client = *std::move(client)]() mutable {
+    asking = {};
+    client.reset();
+  });
+}
+
 }  // namespace
 
 Pending askContainer(const Asked& asked, const Value& how, Duration timeout,
@@ -67,6 +118,8 @@ Pending askContainer(const Asked& asked, const Value& how, Duration timeout,
     return net::tryConnect(asked.loop, host, portOf(tcp["port"], asked.container), timeout,
                            std::move(done));
   }
+  if (const Value& grpc = how["grpc"]; grpc.isObject())
+    return askGrpc(asked, grpc, timeout, std::move(done));
   if (const Value& exec = how["exec"]; exec.isObject())
     return asked.run_inside(textsOf(exec["command"]), timeout, std::move(done));
   if (const Value& sleep = how["sleep"]; sleep.isObject())

@@ -212,6 +212,22 @@ print("all are here; outside:", urllib.request.urlopen("http://localhost:" + sys
         self.kubectl(self, "delete", "pods", "--all", "--grace-period=0", "--force")
         self.wait_for(lambda: not groups(), "nothing is left of them")
 
+    def test_grpc_probes(self):
+        etcd = tool("which", "etcd")  # a server with gRPC's own health service
+        def server(name, probe):
+            made = pod(name, ["sh", "-c", "exec /etcd/etcd --data-dir /tmp/etcd --listen-client-urls http://0.0.0.0:2379 --advertise-client-urls "
+                              "http://localhost:2379 --listen-peer-urls http://localhost:2380"],
+                       volumeMounts=[{"name": "etcd", "mountPath": "/etcd", "readOnly": True}],
+                       readinessProbe={"grpc": {"port": 2379, **probe}, "periodSeconds": 1, "timeoutSeconds": 5})
+            made["spec"]["volumes"] = [{"name": "etcd", "hostPath": {"path": str(pathlib.Path(etcd).parent)}}]
+            return made
+        self.up()
+        self.apply(server("healthy", {}), server("other", {"service": "nobody"}))
+        self.kubectl(self, "wait", "pod/healthy", "--for=condition=Ready", f"--timeout={PATIENCE}s")
+        self.wait_for(lambda: "serving client traffic" in self.kubectl(self, "logs", "other"), "it serves")
+        self.kubectl(self, "wait", "pod/other", "--for=condition=Ready", "--timeout=2s", fails=True)
+        self.assertEqual(self.kubectl(self, "get", "pod", "other", "-o", 'jsonpath={.status.conditions[?(@.type=="Ready")].status}'), "False")
+
     def test_pods_reach_the_api(self):
         self.up()
         self.check_pods_reach_the_api("cadre")
