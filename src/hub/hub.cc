@@ -101,6 +101,7 @@ Hub::Hub(Scheduler& scheduler, Random& random, HubOptions options)
                    admitCollected(kind, state, deleting, std::move(then));
                  }),
       limits_(scheduler, objects_, kinds_, registry_),
+      expiry_(scheduler, objects_, kinds_, registry_),
       definitions_(scheduler, objects_, kinds_, registry_, watches_, options_.natives) {
   for (KindRef& kind : servedBuiltIns()) kinds_.add(std::move(kind));
   if (options_.has_node) registry_.addresses().beOnLoopback();
@@ -115,6 +116,7 @@ void Hub::furnish() {
     definitions_.told(came);
     collector_.told(came);
     limits_.told(came);
+    expiry_.told(came);
   });
   auto make = [this](const KindRef& kind, json::Value object) {
     auto draft = registry_.create(kind, "", "", std::move(object), {.manager = "cadre-hub"});
@@ -327,6 +329,7 @@ void Hub::told(const Change& change) {
   definitions_.told(change);
   collector_.told(change);
   limits_.told(change);
+  expiry_.told(change);
 }
 
 }  // namespace cadre::hub

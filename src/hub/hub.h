@@ -9,6 +9,7 @@
 #include "hub/admission.h"
 #include "hub/collector.h"
 #include "hub/definitions.h"
+#include "hub/event_expiry.h"
 #include "hub/kind.h"
 #include "hub/limits.h"
 #include "hub/objects.h"
@@ -149,6 +150,7 @@ class Hub {
   std::map<std::uint64_t, Pending> collecting_;  // what webhooks are asked about
   std::uint64_t collected_ = 0;
   Limits limits_;
+  EventExpiry expiry_;
   Definitions definitions_;
   std::string api_address_;
 };

@@ -143,12 +143,14 @@ struct Probes::Impl : std::enable_shared_from_this<Probes::Impl> {
   };
 
   Impl(net::Loop& loop, Value container, std::string address, RunInside run_inside,
-       Function<void(const Said&)> changed)
+       Function<void(const Said&)> changed,
+       Function<void(std::string_view, const std::string&)> failed)
       : loop(loop),
         container(std::move(container)),
         address(std::move(address)),
         run_inside(std::move(run_inside)),
-        changed(std::move(changed)) {
+        changed(std::move(changed)),
+        failed(std::move(failed)) {
     const char* names[] = {"startupProbe", "readinessProbe", "livenessProbe"};
     for (int which = 0; which < 3; ++which)
       if (const Value& spec = this->container[names[which]]; spec.isObject())
@@ -193,6 +195,8 @@ struct Probes::Impl : std::enable_shared_from_this<Probes::Impl> {
     } else {
       probe.successes = 0;
       now.message = result.error().message;
+      constexpr std::string_view kNames[] = {"Startup", "Readiness", "Liveness"};
+      failed(kNames[which], now.message);
       if (++probe.failures >= spec["failureThreshold"].integer(3)) {
         probe.holds = false;
         if (which != Readiness) now.alive = false;
@@ -217,14 +221,16 @@ struct Probes::Impl : std::enable_shared_from_this<Probes::Impl> {
   const std::string address;
   const RunInside run_inside;
   const Function<void(const Said&)> changed;
+  const Function<void(std::string_view, const std::string&)> failed;
   Said said;
   Probe probes[3];
 };
 
 Probes::Probes(net::Loop& loop, const Value& container, const std::string& address,
-               RunInside run_inside, Function<void(const Said&)> changed)
+               RunInside run_inside, Function<void(const Said&)> changed,
+               Function<void(std::string_view, const std::string&)> failed)
     : impl_(std::make_shared<Impl>(loop, container, address, std::move(run_inside),
-                                   std::move(changed))) {
+                                   std::move(changed), std::move(failed))) {
   impl_->begin();
 }
 Probes::~Probes() = default;

@@ -33,7 +33,8 @@ class Probes {
     bool operator==(const Said&) const = default;
   };
   Probes(net::Loop& loop, const json::Value& container, const std::string& address,
-         RunInside run_inside, Function<void(const Said&)> changed);
+         RunInside run_inside, Function<void(const Said&)> changed,
+         Function<void(std::string_view which, const std::string& why)> failed);
   ~Probes();
 
   // Whether there is anything to ask.

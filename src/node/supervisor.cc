@@ -11,6 +11,7 @@
 #include "kube/quantity.h"
 #include "kube/watch.h"
 #include "node/pod_data.h"
+#include "node/pod_events.h"
 #include "node/pods.h"
 #include "node/probes.h"
 #include "node/volumes.h"
@@ -80,6 +81,7 @@ struct Supervisor::Impl {
         client(client),
         runtime(runtime),
         options(std::move(options)),
+        events(client, this->options.node),
         volumes(this->options.folder,
                 [this](std::string_view ns) { return this->options.names(ns); }),
         config_maps(client, {.resource = kConfigMaps}, random,
@@ -235,11 +237,19 @@ struct Supervisor::Impl {
                      {"target", json::Object{{"kind", "Node"}, {"name", options.node}}}};
     pod.binding = client.request("POST", target, json::write(binding), "application/json",
                                  [this, uid](const Result<Value>& answer) {
+                                   if (answer) scheduled(uid);
                                    if (answer || answer.error().code == Code::Conflict ||
                                        answer.error().code == Code::NotFound)
                                      return;
                                    lookLater(uid, kWriteAgain);
                                  });
+  }
+
+  void scheduled(const std::string& uid) {
+    if (auto known = pods.find(uid); known != pods.end())
+      events.tell(known->second->object, "", PodEvents::Type::Normal, "Scheduled",
+                  format("Successfully assigned {} to {}",
+                         kube::ObjectKey::of(known->second->object).text(), options.node));
   }
 
   // Each pod has an address of its own: the runtime's, or one on the loopback, which is the one it
@@ -314,6 +324,8 @@ struct Supervisor::Impl {
           } else {
             update(seen, *result);
             pod.retries.erase(name);
+            events.tell(pod.object, name, PodEvents::Type::Normal, "Started",
+                        format("Started container {}", name));
             if (result->state == Run::State::Running) {
               beginProbes(uid, pod, name);
               afterStart(uid, pod, name);
@@ -419,6 +431,8 @@ struct Supervisor::Impl {
     Seen& seen = pod.seen.containers[name];
     seen.reason = std::move(reason);
     seen.message = error.message;
+    events.tell(pod.object, name, PodEvents::Type::Warning, "Failed",
+                format("{}: {}", seen.reason, seen.message));
     auto [place, is_new] = pod.retries.try_emplace(name, now(), kFirstRetry);
     Duration pause =
         is_new ? kFirstRetry : std::min<Duration>(place->second.second * 2, kLongestRetry);
@@ -491,7 +505,14 @@ struct Supervisor::Impl {
     Run& run = *pod.seen.containers[what.container].run;
     RunName name{std::string(kube::uid(pod.object)), what.container, run.attempt};
     bool first = !run.stopping;
-    if (first) run.stopping = now();
+    if (first) {
+      run.stopping = now();
+      const bool well = run.alive || kube::isDeleting(pod.object);
+      events.tell(
+          pod.object, what.container, PodEvents::Type::Normal, "Killing",
+          well ? format("Stopping container {}", what.container)
+               : format("Container {} failed its probes, will be restarted", what.container));
+    }
     // What is to happen before has its part of the time that there is for the end.
     const Value* container = containerOf(pod.object, what.container);
     const Value& hook = (*container)["lifecycle"]["preStop"];
@@ -533,6 +554,9 @@ struct Supervisor::Impl {
           if (options.logger)
             options.logger->warn("what is to happen after a start has failed",
                                  {{"container", run.container}, {"error", done.error().text()}});
+          if (auto known = pods.find(run.pod); known != pods.end())
+            events.tell(known->second->object, run.container, PodEvents::Type::Warning,
+                        "FailedPostStartHook", done.error().message);
           runtime.stop(run, true);
         });
   }
@@ -553,8 +577,14 @@ struct Supervisor::Impl {
     };
     RunName run{uid, name, pod.seen.containers[name].run->attempt};
     apply(Probes::before(*container));
+    auto failed = [this, uid, name](std::string_view which, const std::string& why) {
+      auto known = pods.find(uid);
+      if (known == pods.end() || kube::isDeleting(known->second->object)) return;
+      events.tell(known->second->object, name, PodEvents::Type::Warning, "Unhealthy",
+                  format("{} probe failed: {}", which, why));
+    };
     pod.probes[name] =
-        std::make_unique<Probes>(loop, *container, pod.seen.address, insideOf(run), apply);
+        std::make_unique<Probes>(loop, *container, pod.seen.address, insideOf(run), apply, failed);
   }
 
   // ---- The end
@@ -590,6 +620,11 @@ struct Supervisor::Impl {
 
   void tell(const std::string& uid, Pod& pod, const Value& status) {
     if (status == pod.object["status"]) return;
+    for (const Value& one : status["containerStatuses"].array())
+      if (const Value& waiting = one["state"]["waiting"];
+          waiting["reason"].string() == "CrashLoopBackOff")
+        events.tell(pod.object, one["name"].string(), PodEvents::Type::Warning, "BackOff",
+                    format("Back-off restarting failed container {}", one["name"].string()));
     Value patch = json::Object{{"metadata", json::Object{{"uid", kube::uid(pod.object)}}},
                                {"status", json::makeMergePatch(pod.object["status"], status)}};
     pod.object.make("status") = status;
@@ -626,6 +661,7 @@ struct Supervisor::Impl {
   void finish(const std::string& uid, Pod& pod) {
     if (isLive(pod)) return endAll(uid, pod, true);  // its end brings us here again
     runtime.forget(uid);
+    events.forget(uid);
     volumes.forget(pod.object);
     pods.erase(uid);
   }
@@ -634,6 +670,7 @@ struct Supervisor::Impl {
   kube::Client& client;
   Runtime& runtime;
   const SupervisorOptions options;
+  PodEvents events;
   Volumes volumes;
   std::map<std::string, std::unique_ptr<Pod>> pods;                   // by uid
   std::map<std::string, std::vector<std::pair<RunName, Run>>> found;  // of former times

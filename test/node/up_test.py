@@ -212,6 +212,26 @@ print("all are here; outside:", urllib.request.urlopen("http://localhost:" + sys
         self.kubectl(self, "delete", "pods", "--all", "--grace-period=0", "--force")
         self.wait_for(lambda: not groups(), "nothing is left of them")
 
+    def test_what_happens_is_told(self):
+        loop = ["sh", "-c", "echo begun; exit 3"]
+        sick = pod("sick", ["sh", "-c", "trap 'exit 0' TERM; sleep 1000 & wait"], readinessProbe={"exec": {"command": ["false"]}, "periodSeconds": 1})
+        self.up()
+        self.apply(sick, pod("none", ["true"], image="none:1"), {**pod("loops", loop), "spec": {"containers": [
+            {"name": "work", "image": "cadre", "command": loop}]}})
+        def told(name):
+            listed = json.loads(self.kubectl(self, "get", "events", f"--field-selector=involvedObject.name={name}", "-o", "json"))["items"]
+            return {e["reason"]: e for e in listed}
+        self.wait_for(lambda: {"Scheduled", "Started", "Unhealthy"} <= told("sick").keys() and "Failed" in told("none")
+                      and {"Started", "BackOff"} <= told("loops").keys(), "all of it")
+        unhealthy = told("sick")["Unhealthy"]
+        self.assertEqual((unhealthy["type"], unhealthy["involvedObject"]["fieldPath"]), ("Warning", "spec.containers{work}"))
+        self.assertIn("Readiness probe failed: command ended with 1", unhealthy["message"])
+        self.assertIn("ErrImagePull: there is no image none:1 here", told("none")["Failed"]["message"])
+        self.assertIn("Back-off restarting failed container work", subprocess.run(
+            [CADRE, "describe", "--kubeconfig", self.kubeconfig, "pod", "loops"], text=True, capture_output=True, timeout=PATIENCE).stdout)
+        self.kubectl(self, "delete", "pod", "sick")
+        self.assertEqual(told("sick")["Killing"]["message"], "Stopping container work")
+
     def test_grpc_probes(self):
         etcd = tool("which", "etcd")  # a server with gRPC's own health service
         def server(name, probe):
