@@ -265,9 +265,10 @@ void Collector::finishNamespace(const Name& name, const json::Value& object) {
     return;  // looked at again when the last of them has gone
   }
   by_namespace_.erase(ns);
-  if (object["spec"]["finalizers"].array().empty()) return;
+  json::Array left = object["spec"]["finalizers"].array();
+  if (std::erase(left, json::Value("kubernetes")) == 0) return;  // others hold it
   json::Value changed = object;
-  changed.make("spec").makeObject().erase("finalizers");
+  changed.make("spec").make("finalizers") = std::move(left);
   write(name, std::move(changed), "finalize");
 }
 
