@@ -155,18 +155,16 @@ void Collector::look(const Name& name) {
 }
 
 bool Collector::isThere(const Name& dependent, const kube::OwnerReference& owner) const {
-  std::string uid(owner.uid);
-  const std::string& ns = dependent.second.ns;
-  if (auto found = by_uid_.find(uid); found != by_uid_.end()) {
-    // Owners are in the same namespace, or in none; what has none itself is not judged by others.
-    const std::string& there = found->second.second.ns;
-    return there.empty() || there == ns || ns.empty();
-  }
-  if (gone_.contains(uid)) return false;
+  if (gone_.contains(std::string(owner.uid))) return false;
   auto [group, version] = cut(owner.api_version, "/");
   if (version.empty()) std::swap(group, version);
   KindRef kind = kinds_.ofKind(group, version, owner.kind);
-  return !kind || (kind->resource.namespaced && ns.empty());
+  // Owners are in the same namespace, or in none; what has none itself is not judged by others.
+  const std::string& ns = dependent.second.ns;
+  if (!kind || (kind->resource.namespaced && ns.empty())) return true;
+  State there = objects_.find(
+      kind->storage, {kind->resource.namespaced ? ns : std::string(), std::string(owner.name)});
+  return there && there->uid == owner.uid;
 }
 
 // Deleted in the foreground, and not gone before its dependents are.
