@@ -91,6 +91,17 @@ bool isHeld(const Kind& kind, const json::Value& object) {
          object["metadata"]["deletionGracePeriodSeconds"].integer() > 0;
 }
 
+std::int64_t positive(std::int64_t grace) { return grace < 0 ? 1 : grace; }
+
+// How long what runs a pod has to end it.
+std::int64_t graceOf(const json::Value& pod, const Deleting& deleting) {
+  const std::string& phase = pod["status"]["phase"].string();
+  if (pod["spec"]["nodeName"].string().empty() || phase == "Succeeded" || phase == "Failed")
+    return 0;
+  return positive(
+      deleting.grace.value_or(pod["spec"]["terminationGracePeriodSeconds"].integer(30)));
+}
+
 // kubectl may go from client-side to server-side apply and back: what it applied at the client,
 // which is in an annotation, is its own; and the annotation follows what it applies at the server.
 std::string_view lastApplied(const json::Value& object) {
@@ -619,26 +630,37 @@ Outcome<Written> Registry::remove(KindRef kind, const kube::ObjectKey& key,
   set(wanted.make("metadata"), "finalizers",
       finalizers.empty() ? json::Value() : json::Value(finalizers));
 
-  std::int64_t grace = 0;
-  if (isPod(*kind) && !object["spec"]["nodeName"].string().empty()) {
-    std::string_view phase = object["status"]["phase"].string();
-    if (phase != "Succeeded" && phase != "Failed")
-      grace = deleting.grace.value_or(object["spec"]["terminationGracePeriodSeconds"].integer(30));
-    if (kube::isDeleting(object))
-      grace = std::min(grace, object["metadata"]["deletionGracePeriodSeconds"].integer());
-  }
   json::Value& metadata = wanted.make("metadata");
   bool was_deleting = kube::isDeleting(object);
-  if (!was_deleting || grace < object["metadata"]["deletionGracePeriodSeconds"].integer()) {
-    metadata.make("deletionTimestamp") = formatTime(clock_.now() + std::chrono::seconds(grace));
+  Time now = clock_.now(), end = now;
+  std::int64_t grace = 0;
+  std::int64_t left = object["metadata"]["deletionGracePeriodSeconds"].integer();
+  if (isPod(*kind) && !was_deleting) {
+    grace = graceOf(object, deleting);
+    end = now + std::chrono::seconds(grace);
+  } else if (isPod(*kind) && left > 0) {
+    // It may only become shorter, and is counted from when it began.
+    grace = deleting.grace ? positive(*deleting.grace) : left;
+    if (grace >= left) return Written{.object = std::move(object)};
+    Time ends = parseTime(object["metadata"]["deletionTimestamp"].string()).value_or(now);
+    end = std::max(now, ends - std::chrono::seconds(left - grace));
+    if (end == now) grace = std::min<std::int64_t>(grace, 1);
+  }
+  if (!was_deleting || grace < left) {
+    metadata.make("deletionTimestamp") = formatTime(end);
     metadata.make("deletionGracePeriodSeconds") = grace;
   }
   if (!was_deleting && kube::generation(object) > 0)
     metadata.make("generation") = kube::generation(object) + 1;
   if (isNamespace(*kind)) wanted.make("status").make("phase") = "Terminating";
   if (!isHeld(*kind, wanted)) {
-    if (!deleting.dry_run) objects_.remove(kind->storage, key);
-    return Written{};
+    // Who runs a pod is told that it goes, also where it goes at once.
+    bool is_shown = isPod(*kind) && wanted != object;
+    if (deleting.dry_run) return is_shown ? Written{.object = std::move(wanted)} : Written{};
+    if (is_shown)
+      if (auto shown = put(*kind, std::move(wanted), false); !shown) return shown;
+    State gone = objects_.remove(kind->storage, key);
+    return is_shown ? Written{.object = valueOf(*kind, *gone)} : Written{};
   }
   if (wanted == object || deleting.dry_run) return Written{.object = std::move(wanted)};
   return put(*kind, std::move(wanted), false);
