@@ -67,14 +67,16 @@ class KillTest(HubTest):
         first = Client(hub, port).request("GET", PATH)[1]["metadata"]["resourceVersion"]
         stop = threading.Event()
         said, unknown, wrong = {}, set(), []  # the version of each, 0 when it was deleted; what nobody knows of
+        answered = set()  # every version that an answer told
+        highest, lock = [int(first)], threading.Lock()  # of any answer
         heard, seen = [], {}  # what the watch told, and what it makes of it
 
         def write(number):
             client = Client(hub, port)
-            highest = 0
 
             def ask(name, method, path, body):
-                nonlocal highest
+                with lock:
+                    before = highest[0]  # whoever had it: what is asked for from now on comes later
                 answer = client.request(method, path, body)
                 if answer is None:
                     unknown.add(name)
@@ -82,13 +84,19 @@ class KillTest(HubTest):
                     return
                 if answer[0] not in (200, 201) and not (name in unknown and answer[0] in (404, 409)):
                     wrong.append(f"{method} {name}: {answer}")
-                if answer[0] not in (200, 201) or name in unknown:
+                if answer[0] not in (200, 201):
                     return
                 version = 0 if method == "DELETE" else int(answer[1]["metadata"]["resourceVersion"])
-                if 0 < version <= highest:
-                    wrong.append(f"{name}: version {version} after {highest}")
-                highest = max(highest, version)
-                said[name] = version
+                with lock:
+                    if 0 < version <= before and name not in unknown:
+                        wrong.append(f"{name}: version {version} after {before}")
+                    if version in answered and name not in unknown:
+                        wrong.append(f"{name}: version {version} a second time")
+                    if version > 0:
+                        highest[0] = max(highest[0], version)
+                        answered.add(version)
+                if name not in unknown:
+                    said[name] = version
 
             for i in range(10 ** 9):
                 if stop.is_set() or wrong:
@@ -130,8 +138,8 @@ class KillTest(HubTest):
                 time.sleep(chance.uniform(0.05, 0.6))  # somewhere in the middle of it
                 hub.stop("kill")
                 hub.start()
-            answered = len(said)
-            self.assertTrue(wait_until(lambda: len(said) > answered, 60), "nobody writes any more")
+            written = len(said)
+            self.assertTrue(wait_until(lambda: len(said) > written, 60), "nobody writes any more")
         finally:
             stop.set()
             hub.stop("kill")
@@ -148,6 +156,10 @@ class KillTest(HubTest):
         self.assertEqual(lost, set(), "said yes, and lost")
         self.assertGreaterEqual(int(listed["metadata"]["resourceVersion"]), max(there.values()))
         self.assertEqual(heard, sorted(set(heard)), "in order, each once")
+        self.assertEqual(sorted(answered - set(heard)), [], "said yes, and the watch was not told")
+        # Nobody writes anything else here, so that each version is one that the watch hears of.
+        self.assertEqual(heard, list(range(int(first) + 1, int(listed["metadata"]["resourceVersion"]) + 1)),
+                         "the watch has gaps")
         before = {name for name, version in there.items() if version <= int(first)}
         self.assertEqual(seen, {name: version for name, version in there.items() if name not in before},
                          "what the watch told is not what there is")
