@@ -41,6 +41,8 @@ bool matchesRule(const json::Value& rule, const Asking& asking, const kube::Reso
   });
 }
 
+bool isNamespace(const Asking& asking) { return asking.kind->storage == "namespaces"; }
+
 bool selects(const json::Value& selector, const json::Object& labels) {
   if (selector.isNull()) return true;
   auto parsed = kube::LabelSelector::fromObject(selector);
@@ -109,14 +111,17 @@ Admission::Hooks Admission::matching(const Hooks& hooks, const Asking& asking) c
     KindRef as = askedAs(hook, asking);
     if (!as) continue;
     if (!webhook["namespaceSelector"].isNull()) {
+      // A namespace is taken as it would be.
+      bool itself = isNamespace(asking);
       json::Object labels;
-      bool is_namespace = asking.kind->storage == "namespaces";
-      if (asking.kind->resource.namespaced || is_namespace) {
-        State ns =
-            objects_.find("namespaces", {"", is_namespace ? asking.key.name : asking.key.ns});
-        if (ns) labels = ns->labels;
-        if (!selects(webhook["namespaceSelector"], labels)) continue;
+      if (itself && asking.subresource.empty() && !asking.object.isNull()) {
+        labels = kube::labels(asking.object);
+      } else if (State ns =
+                     objects_.find("namespaces", {"", itself ? asking.key.name : asking.key.ns})) {
+        labels = ns->labels;
       }
+      bool is_in_one = itself || asking.kind->resource.namespaced;
+      if (is_in_one && !selects(webhook["namespaceSelector"], labels)) continue;
     }
     auto isMeant = [&](const json::Value& object) {
       return !object.isNull() && selects(webhook["objectSelector"], kube::labels(object));
@@ -192,9 +197,9 @@ class Admission::Round : public std::enable_shared_from_this<Round> {
   }
 
   json::Value review(const Hook& hook) {
-    auto kindOf = [](const kube::Resource& resource) {
-      return json::Object{
-          {"group", resource.group}, {"version", resource.version}, {"kind", resource.kind}};
+    auto kindOf = [this](const kube::Resource& resource) {
+      kube::GroupVersionKind kind = asking_.sent.value_or(resource.gvk());
+      return json::Object{{"group", kind.group}, {"version", kind.version}, {"kind", kind.kind}};
     };
     auto pluralOf = [](const kube::Resource& resource) {
       return json::Object{
@@ -207,7 +212,6 @@ class Admission::Round : public std::enable_shared_from_this<Round> {
                          {"resource", pluralOf(as)},
                          {"requestKind", kindOf(asked)},
                          {"requestResource", pluralOf(asked)},
-                         {"namespace", asking_.key.ns},
                          {"operation", asking_.operation},
                          {"userInfo", asking_.user},
                          {"object", asSeenBy(hook, asking_.object)},
@@ -215,6 +219,9 @@ class Admission::Round : public std::enable_shared_from_this<Round> {
                          {"dryRun", asking_.dry_run},
                          {"options", asking_.options}};
     if (!asking_.key.name.empty()) request.set("name", asking_.key.name);
+    // What is done to a namespace is done in it.
+    const std::string& ns = isNamespace(asking_) ? asking_.key.name : asking_.key.ns;
+    if (!ns.empty()) request.set("namespace", ns);
     if (!asking_.subresource.empty()) {
       request.set("subResource", asking_.subresource);
       request.set("requestSubResource", asking_.subresource);

@@ -20,9 +20,11 @@ struct Asking {
   KindRef kind;
   kube::ObjectKey key;
   std::string subresource;
+  // What is sent, where that is something else than the kind: a Binding to a Pod.
+  std::optional<kube::GroupVersionKind> sent = {};
   json::Value object, old;            // null when there is none
   json::Value user = json::Object{};  // {username, uid, groups, extra}
-  json::Value options = json::Object{};
+  json::Value options = {};
   bool dry_run = false;
   bool changed = false;  // the object, by a webhook
   // When all have been asked who may change the object: what else becomes of it, or why it is

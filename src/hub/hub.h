@@ -79,6 +79,7 @@ class Hub {
   void serveDiscovery(const CallRef& call);
   std::optional<Failure> authorize(Call& call);
   void review(const CallRef& call);
+  std::optional<Answer> reviewed(const Call& call, const json::Value& review);
   void requestToken(const CallRef& call);
   void bind(const CallRef& call);
   void askNode(const CallRef& call);
@@ -111,6 +112,8 @@ class Hub {
   std::optional<Failure> parseSelection(Call& call, Selection& selection) const;
   std::optional<Failure> parseWriting(Call& call, std::string_view options, Writing& writing) const;
   Outcome<Deleting> parseDeleting(Call& call) const;
+  // What a write was asked with, as webhooks see it.
+  static json::Value writeOptions(const Call& call, std::string_view kind);
   // Fields that stand in it twice are told in `writing`.
   Outcome<json::Value> parseBody(const Call& call, Writing& writing) const;
   std::optional<Failure> checkKind(const Call& call, json::Value& object) const;

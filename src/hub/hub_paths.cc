@@ -154,6 +154,22 @@ void Hub::serveOpenApi(const CallRef& call) {
   answer(call, 404, std::string(kText), std::string(kNoPage));
 }
 
+// None: there is no such kind.
+std::optional<Answer> Hub::reviewed(const Call& call, const json::Value& review) {
+  const std::string& plural = call.asked.plural;
+  if (call.asked.group == "authentication.k8s.io") {
+    if (plural == "tokenreviews") return reviewToken(review, options_.tokens, tokens_);
+    if (plural == "selfsubjectreviews") return reviewSelf(call.user, scheduler_.clock().now());
+    return std::nullopt;
+  }
+  if (plural == "subjectaccessreviews") return reviewAccess(review, rbac());
+  if (plural == "localsubjectaccessreviews")
+    return reviewLocalAccess(review, call.asked.ns, rbac());
+  if (plural == "selfsubjectaccessreviews") return reviewSelfAccess(review, call.user, rbac());
+  if (plural == "selfsubjectrulesreviews") return reviewSelfRules(review, call.user, rbac());
+  return std::nullopt;
+}
+
 // Kinds that are questions: what comes back is the answer, and nothing is kept.
 void Hub::review(const CallRef& call) {
   Asked& asked = call->asked;
@@ -164,41 +180,62 @@ void Hub::review(const CallRef& call) {
   auto body = asked.plural == "selfsubjectreviews" ? Outcome<json::Value>(json::Value())
                                                    : parseBody(*call, writing);
   if (!body) return refuse(call, body.failure());
-  if (KindRef kind = kinds_.find(asked.group, asked.version, asked.plural))
-    if (auto failure = unreadable(kind->resource.gvk(), *body)) return refuse(call, *failure);
-  std::optional<Answer> answered;
-  bool local = asked.plural == "localsubjectaccessreviews";
-  if (asked.ns.empty() == local) return refuse(call, noSuchResource());
-  if (asked.group == "authentication.k8s.io") {
-    if (asked.plural == "tokenreviews") answered = reviewToken(*body, options_.tokens, tokens_);
-    if (asked.plural == "selfsubjectreviews")
-      answered = reviewSelf(call->user, scheduler_.clock().now());
-  } else {
-    if (asked.plural == "subjectaccessreviews") answered = reviewAccess(*body, rbac());
-    if (local) answered = reviewLocalAccess(*body, asked.ns, rbac());
-    if (asked.plural == "selfsubjectaccessreviews")
-      answered = reviewSelfAccess(*body, call->user, rbac());
-    if (asked.plural == "selfsubjectrulesreviews")
-      answered = reviewSelfRules(*body, call->user, rbac());
-  }
-  if (!answered) return refuse(call, noSuchResource());
-  if (auto* failure = std::get_if<Failure>(&*answered)) return refuse(call, *failure);
-  answer(call, 201, std::get<json::Value>(*answered));
+  KindRef kind = kinds_.find(asked.group, asked.version, asked.plural);
+  if (!kind || asked.ns.empty() == kind->resource.namespaced) return refuse(call, noSuchResource());
+  if (auto failure = unreadable(kind->resource.gvk(), *body)) return refuse(call, *failure);
+  auto finish = [this](const CallRef& call, const Asking& asking) {
+    auto answered = reviewed(*call, asking.object);
+    if (!answered) return refuse(call, noSuchResource());
+    if (auto* failure = std::get_if<Failure>(&*answered)) return refuse(call, *failure);
+    answer(call, 201, std::get<json::Value>(*answered));
+  };
+  Asking asking{.operation = "CREATE",
+                .kind = kind,
+                .key = {asked.ns, ""},
+                .object = *std::move(body),
+                .options = writeOptions(*call, "CreateOptions"),
+                .dry_run = asked.has("dryRun")};
+  if (asking.object.isNull()) asking.object = json::Object{};
+  if (!admission_.concerns(asking)) return finish(call, asking);
+  asking.object.make("apiVersion") = kind->resource.apiVersion();
+  asking.object.make("kind") = kind->resource.kind;
+  if (!asked.ns.empty() && kube::ns(asking.object).empty())
+    asking.object.make("metadata").make("namespace") = asked.ns;
+  asking.settle = [this, call](Asking& asking) -> std::optional<Failure> {
+    if (auto failure = unreadable(asking.kind->resource.gvk(), asking.object)) return failure;
+    auto answered = reviewed(*call, asking.object);
+    if (auto* failure = answered ? std::get_if<Failure>(&*answered) : nullptr) return *failure;
+    return std::nullopt;
+  };
+  admit(call, std::move(asking), finish);
 }
 
 void Hub::requestToken(const CallRef& call) {
+  static const kube::GroupVersionKind kTokenRequest{"authentication.k8s.io", "v1", "TokenRequest"};
   auto account = registry_.get(*call->kind, call->key());
   if (!account) return refuse(call, notFound(call->kind->resource, call->asked.name));
   Writing writing;
+  if (auto failure = parseWriting(*call, "CreateOptions", writing)) return refuse(call, *failure);
   auto body = parseBody(*call, writing);
   if (!body) return refuse(call, body.failure());
-  if (auto failure = unreadable({"authentication.k8s.io", "v1", "TokenRequest"}, *body))
-    return refuse(call, *failure);
+  if (auto failure = unreadable(kTokenRequest, *body)) return refuse(call, *failure);
   Asking asking{.operation = "CREATE",
                 .kind = call->kind,
                 .key = call->key(),
                 .subresource = "token",
-                .object = *std::move(body)};
+                .sent = kTokenRequest,
+                .object = tokens_.defaulted(*account, *std::move(body)),
+                .options = writeOptions(*call, "CreateOptions"),
+                .dry_run = writing.dry_run};
+  asking.settle = [this, call](Asking& asking) -> std::optional<Failure> {
+    if (auto failure = unreadable(*asking.sent, asking.object)) return failure;
+    auto account = registry_.get(*call->kind, call->key());
+    if (!account) return notFound(call->kind->resource, call->asked.name);
+    auto completed = tokens_.completed(*account, std::move(asking.object));
+    if (auto* failure = std::get_if<Failure>(&completed)) return *failure;
+    asking.object = std::get<json::Value>(std::move(completed));
+    return std::nullopt;
+  };
   admit(call, std::move(asking), [this](const CallRef& call, const Asking& asked) {
     auto account = registry_.get(*call->kind, call->key());
     if (!account) return refuse(call, notFound(call->kind->resource, call->asked.name));
@@ -217,10 +254,10 @@ void Hub::askNode(const CallRef& call) {
   if (!pod) return refuse(call, notFound(call->kind->resource, asked.name));
   if (!connects) return options_.node(asked, *pod, call->request);
   // What it is asked with, as webhooks see it.
-  json::Object options{{"apiVersion", "v1"},
-                       {"kind", asked.subresource == "exec"     ? "PodExecOptions"
-                                : asked.subresource == "attach" ? "PodAttachOptions"
-                                                                : "PodPortForwardOptions"}};
+  std::string kind = asked.subresource == "exec"     ? "PodExecOptions"
+                     : asked.subresource == "attach" ? "PodAttachOptions"
+                                                     : "PodPortForwardOptions";
+  json::Object options{{"apiVersion", "v1"}, {"kind", kind}};
   for (std::string_view flag : {"stdin", "stdout", "stderr", "tty"})
     if (asked.flag(flag)) options.set(flag, true);
   if (std::string container(asked.option("container")); !container.empty())
@@ -233,6 +270,7 @@ void Hub::askNode(const CallRef& call) {
                 .kind = call->kind,
                 .key = call->key(),
                 .subresource = asked.subresource,
+                .sent = kube::GroupVersionKind{"", "v1", kind},
                 .object = std::move(options)};
   admit(call, std::move(asking), [this](const CallRef& call, const Asking&) {
     auto pod = registry_.get(*call->kind, call->key());
@@ -269,11 +307,16 @@ void Hub::bind(const CallRef& call) {
   if (!errors.empty())
     return refuse(call, invalid({.version = "v1", .plural = "bindings", .kind = "Binding"},
                                 call->asked.name, errors));
+  body->make("apiVersion") = "v1";
+  body->make("kind") = "Binding";
+  body->make("metadata").make("namespace") = call->asked.ns;
   Asking asking{.operation = "CREATE",
                 .kind = call->kind,
                 .key = call->key(),
                 .subresource = "binding",
+                .sent = kube::GroupVersionKind{"", "v1", "Binding"},
                 .object = *std::move(body),
+                .options = writeOptions(*call, "CreateOptions"),
                 .dry_run = writing.dry_run};
   admit(call, std::move(asking),
         [this, dry_run = writing.dry_run](const CallRef& call, const Asking& asked) {

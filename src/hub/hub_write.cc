@@ -41,7 +41,37 @@ void checkManager(std::string_view manager, std::vector<kube::FieldError>& error
                    *bad, bad - manager.begin())));
 }
 
+// What the server gives to a new object comes after those who may change it: they see it without.
+json::Object takeIdentity(Draft& draft) {
+  json::Object& metadata = draft.object.make("metadata").makeObject();
+  json::Object own;
+  for (std::string_view field : {"uid", "creationTimestamp", "name"}) {
+    if (field == "name" && !draft.is_named) continue;
+    own.set(field, draft.object["metadata"][field]);
+    metadata.erase(field);
+  }
+  return own;
+}
+
+// But for what is of a wrong type, which is refused later.
+void giveIdentity(json::Value& object, const json::Object& own) {
+  if (!object["metadata"].isNull() && !object["metadata"].isObject()) return;
+  for (const auto& [field, value] : own) {
+    json::Value& place = object.make("metadata").make(field);
+    if (place.isNull() || (place.isString() && (field != "name" || place.string().empty())))
+      place = value;
+  }
+}
+
 }  // namespace
+
+json::Value Hub::writeOptions(const Call& call, std::string_view kind) {
+  json::Object options{{"kind", kind}, {"apiVersion", "meta.k8s.io/v1"}};
+  for (std::string_view field : {"fieldManager", "fieldValidation"})
+    if (std::string value(call.option(field)); !value.empty()) options.set(field, value);
+  if (call.asked.has("dryRun")) options.set("dryRun", json::Array{"All"});
+  return options;
+}
 
 Outcome<json::Value> Hub::parseBody(const Call& call, Writing& writing) const {
   std::string kind = call.kind ? call.kind->resource.kind : call.asked.plural;
@@ -212,22 +242,25 @@ void Hub::write(const CallRef& call, Outcome<Draft> draft) {
   auto more = definitions_.warnings(*draft);
   call->warnings.insert(call->warnings.end(), more.begin(), more.end());
   if (auto failure = completed(*draft)) return refuse(call, *failure);
-  json::Object options{{"kind", draft->before ? "UpdateOptions" : "CreateOptions"},
-                       {"apiVersion", "meta.k8s.io/v1"}};
-  if (std::string manager(call->option("fieldManager")); !manager.empty())
-    options.set("fieldManager", manager);
-  if (draft->writing.dry_run) options.set("dryRun", json::Array{"All"});
+  json::Object own;
+  std::string name = draft->key.name;
+  if (!draft->before) {
+    own = takeIdentity(*draft);
+    if (draft->is_named) name.clear();
+  }
   Asking asking{.operation = draft->before ? "UPDATE" : "CREATE",
                 .kind = draft->kind,
-                .key = draft->key,
+                .key = {draft->key.ns, name},
                 .subresource = draft->writing.subresource,
                 .object = std::move(draft->object),
                 .old = std::move(draft->old),
-                .options = std::move(options),
+                .options = writeOptions(*call, draft->before ? "UpdateOptions" : "CreateOptions"),
                 .dry_run = draft->writing.dry_run};
   auto shared = std::make_shared<Draft>(*std::move(draft));
-  asking.settle = [this, shared](Asking& asking) {
+  asking.settle = [this, shared, own = std::move(own)](Asking& asking) {
     shared->object = std::move(asking.object);
+    giveIdentity(shared->object, own);
+    if (asking.key.name.empty()) asking.key.name = kube::name(shared->object);
     shared->old = std::move(asking.old);
     auto failure = settled(*shared, asking.changed);
     asking.object = std::move(shared->object);

@@ -248,13 +248,17 @@ Outcome<Draft> Registry::make(KindRef kind, std::string_view ns, std::string_vie
   }
   if (!name.empty() && kube::name(object).empty()) metadata.make("name") = name;
   std::string prefix = metadata["generateName"].string();
-  if (kube::name(object).empty() && !prefix.empty()) {
+  bool is_named = kube::name(object).empty() && !prefix.empty();
+  if (is_named) {
     metadata.make("name") = newName(prefix);
     for (int i = 0; i < 7 && objects_.find(kind->storage, kube::ObjectKey::of(object)); ++i)
       metadata.make("name") = newName(prefix);
   }
   if (kind->going) return definitionGoes(*kind, kube::name(object));
-  Draft draft{.kind = kind, .key = kube::ObjectKey::of(object), .writing = std::move(writing)};
+  Draft draft{.kind = kind,
+              .key = kube::ObjectKey::of(object),
+              .writing = std::move(writing),
+              .is_named = is_named};
   if (auto failure = checkFields(*kind, object, draft, false)) return *std::move(failure);
   if (auto failure = checkNamespace(*kind, draft.key)) return *std::move(failure);
 

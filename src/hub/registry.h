@@ -44,6 +44,7 @@ struct Draft {
   State before;        // what it would replace; none: it is new
   json::Value old;     // the same, parsed
   Writing writing;
+  bool is_named = false;  // it is new, and its name was made of generateName
   std::vector<std::string> warnings = {};
 };
 

@@ -203,60 +203,80 @@ std::variant<json::Object, Failure> Tokens::bindingOf(const json::Value& account
   return claims;
 }
 
-Answer Tokens::request(const json::Value& account, const json::Value& body) {
+json::Value Tokens::defaulted(const json::Value& account, json::Value request) const {
+  request.make("apiVersion") = kTokenRequests.apiVersion();
+  request.make("kind") = kTokenRequests.kind;
+  json::Value& ns = request.make("metadata").make("namespace");
+  if (ns.string().empty()) ns = kube::ns(account);
+  json::Value& spec = request.make("spec");
+  if (spec["expirationSeconds"].isNull()) spec.make("expirationSeconds") = kDefaultSeconds;
+  return request;
+}
+
+Answer Tokens::completed(const json::Value& account, json::Value request) {
+  request = defaulted(account, std::move(request));
   std::string_view name = kube::name(account), ns = kube::ns(account);
-  std::string_view body_name = kube::name(body), body_ns = kube::ns(body);
-  if (!body_ns.empty() && body_ns != ns)
+  std::string_view own_name = kube::name(request);
+  if (kube::ns(request) != ns)
     return badRequest(
         "the namespace of the provided object does not match the namespace sent on the request");
-  const json::Value& spec = body["spec"];
-  std::int64_t seconds =
-      spec["expirationSeconds"].isNull() ? kDefaultSeconds : spec["expirationSeconds"].integer(-1);
+  json::Value& spec = request.make("spec");
+  std::int64_t seconds = spec["expirationSeconds"].integer(-1);
   if (seconds < kMinSeconds)
     return invalidRequest("", "spec.expirationSeconds", spec["expirationSeconds"],
                           "may not specify a duration less than 10 minutes");
   if (seconds > kMaxSeconds)
     return invalidRequest("", "spec.expirationSeconds", spec["expirationSeconds"],
                           "may not specify a duration larger than 2^32 seconds");
-  if (!body_name.empty() && body_name != name)
-    return invalidRequest(name, "metadata.name", body_name,
+  if (!own_name.empty() && own_name != name)
+    return invalidRequest(name, "metadata.name", own_name,
                           "must match the service account name if specified");
   std::vector<std::string> audiences = textsOf(spec["audiences"]);
   if (audiences.empty()) audiences = options_.audiences;
   if (audiences.size() > kMaxAudiences)
     return badRequest(format("a token may have at most {} audiences", kMaxAudiences));
+  return json::Object{
+      {"apiVersion", kTokenRequests.apiVersion()},
+      {"kind", kTokenRequests.kind},
+      {"metadata", json::Object{{"name", name},
+                                {"namespace", ns},
+                                {"uid", kube::uid(account)},
+                                {"creationTimestamp", formatTime(clock_.now())}}},
+      {"spec", json::Object{{"audiences", json::Array(audiences.begin(), audiences.end())},
+                            {"expirationSeconds", seconds},
+                            {"boundObjectRef", spec["boundObjectRef"]}}},
+      {"status", json::Object{{"token", ""}, {"expirationTimestamp", nullptr}}}};
+}
+
+Answer Tokens::request(const json::Value& account, const json::Value& body) {
+  auto complete = completed(account, body);
+  if (std::holds_alternative<Failure>(complete)) return complete;
+  json::Value& request = std::get<json::Value>(complete);
+  const json::Value& spec = request["spec"];
+  std::int64_t seconds = spec["expirationSeconds"].integer();
   auto bound = bindingOf(account, spec["boundObjectRef"]);
   if (auto* failure = std::get_if<Failure>(&bound)) return std::move(*failure);
 
   latest();
   Time now = clock_.now();
-  json::Array meant(audiences.begin(), audiences.end());
   json::Object about = std::get<json::Object>(std::move(bound));
-  about.set("namespace", ns);
-  about.set("serviceaccount", json::Object{{"name", name}, {"uid", kube::uid(account)}});
-  json::Object claims{
-      {"aud", meant},          {"exp", secondsOf(now) + seconds},
-      {"iat", secondsOf(now)}, {"iss", options_.issuer},
-      {"jti", newUuid()},      {std::string(kClaims), std::move(about)},
-      {"nbf", secondsOf(now)}, {"sub", serviceAccountName({std::string(ns), std::string(name)})}};
+  kube::ObjectKey key = kube::ObjectKey::of(account);
+  about.set("namespace", key.ns);
+  about.set("serviceaccount", json::Object{{"name", key.name}, {"uid", kube::uid(account)}});
+  json::Object claims{{"aud", spec["audiences"]}, {"exp", secondsOf(now) + seconds},
+                      {"iat", secondsOf(now)},    {"iss", options_.issuer},
+                      {"jti", newUuid()},         {std::string(kClaims), std::move(about)},
+                      {"nbf", secondsOf(now)},    {"sub", serviceAccountName(key)}};
   std::string token = writeJwt(options_.key, claims);
   if (token.size() > kMaxJwtBytes)
     return badRequest(
         format("the token would have more than {} bytes: ask for fewer or shorter "
                "audiences",
                kMaxJwtBytes));
-  return json::Object{{"apiVersion", "authentication.k8s.io/v1"},
-                      {"kind", "TokenRequest"},
-                      {"metadata", json::Object{{"name", name},
-                                                {"namespace", ns},
-                                                {"uid", kube::uid(account)},
-                                                {"creationTimestamp", formatTime(now)}}},
-                      {"spec", json::Object{{"audiences", std::move(meant)},
-                                            {"expirationSeconds", seconds},
-                                            {"boundObjectRef", spec["boundObjectRef"]}}},
-                      {"status", json::Object{{"token", std::move(token)},
-                                              {"expirationTimestamp",
-                                               formatTime(now + std::chrono::seconds(seconds))}}}};
+  request.make("status") =
+      json::Object{{"token", std::move(token)},
+                   {"expirationTimestamp", formatTime(now + std::chrono::seconds(seconds))}};
+  return complete;
 }
 
 }  // namespace cadre::hub

@@ -46,6 +46,9 @@ class Tokens {
   // to be one of ours. Audiences: one of these must be meant; empty: the API itself.
   Result<Checked> check(std::string_view token, const std::vector<std::string>& audiences);
 
+  // A TokenRequest for an account as it is read, and then with all that it leaves open.
+  json::Value defaulted(const json::Value& account, json::Value request) const;
+  Answer completed(const json::Value& account, json::Value request);
   // POST of a TokenRequest to an account's subresource: the same with spec and status filled in.
   Answer request(const json::Value& account, const json::Value& body);
 
