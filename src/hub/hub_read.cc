@@ -265,6 +265,13 @@ void Hub::watch(const CallRef& call) {
                        ? Duration(std::chrono::seconds(std::min<std::int64_t>(seconds, 86'400)))
                        : random_.jitter(kWatchTimeout, 1);
   if (send_initial && waitsFor(call, *from, &Hub::watch)) return;
+  // Only somebody who saw what is lost here knows of such a version: who went on from it would
+  // miss all that is written until it is reached.
+  if (*from > objects_.revision() && !send_initial)
+    return Watches::refuse(
+        *call->request,
+        expired(format("the resource version {} is ahead of this server's, which is {}: list again",
+                       *from, objects_.revision())));
   if (*from > 0 && !send_initial) {
     auto changes = objects_.since(call->kind->storage, *from);
     objects_.whenKept([this, call, wanted = std::move(wanted), changes = std::move(changes),

@@ -185,6 +185,36 @@ TEST(Hub, NobodyHasAllTheWatches) {
   EXPECT_EQ(watch(*jane), 200);
 }
 
+std::string body(FakeScheduler& scheduler, Hub& hub, std::string target) {
+  auto admin = directTransport(scheduler, hub, "admin", {"system:masters"});
+  std::string body;
+  net::ResponseHandler handler;
+  handler.head = [](const net::ResponseHead&) {};
+  handler.data = [&](std::string_view data) { body += data; };
+  handler.end = [](const Result<>&) {};
+  Pending pending = admin->send({.method = "GET", .target = std::move(target)}, std::move(handler));
+  scheduler.advance(1s);
+  return body;
+}
+
+// Its data are older than what the client has seen of it.
+TEST(Hub, WhoKnowsMoreListsAgain) {
+  FakeScheduler scheduler;
+  Random random{1};
+  Hub hub(scheduler, random, {});
+  hub.furnish();
+  scheduler.advance(1s);
+  std::string now = format("{}", hub.objects().revision()),
+              later = format("{}", hub.objects().revision() + 1);
+  std::string watch = "/api/v1/configmaps?watch=1&resourceVersion=";
+  EXPECT_EQ(body(scheduler, hub, watch + now), "");
+  auto told = json::parse(body(scheduler, hub, watch + later));
+  ASSERT_TRUE(told.ok());
+  EXPECT_EQ((*told)["type"].string(), "ERROR");
+  EXPECT_EQ((*told)["object"]["code"].integer(), 410);
+  EXPECT_EQ((*told)["object"]["reason"].string(), "Expired");
+}
+
 // Killed between a write and the count of it.
 TEST(Hub, CountsWhatItFinds) {
   FakeScheduler scheduler;
