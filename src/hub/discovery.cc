@@ -25,7 +25,7 @@ struct Part {
   json::Array verbs;
 };
 
-std::vector<Part> partsOf(const Kind& kind) {
+std::vector<Part> partsOf(const Kind& kind, const DiscoveryOptions& options) {
   std::vector<Part> parts;
   if (kind.has_scale) parts.push_back({"scale", "autoscaling", "v1", "Scale", kPartVerbs});
   if (kind.storage == "namespaces")
@@ -33,11 +33,14 @@ std::vector<Part> partsOf(const Kind& kind) {
   if (kind.storage == "serviceaccounts")
     parts.push_back({"token", "authentication.k8s.io", "v1", "TokenRequest", {"create"}});
   if (kind.storage == "pods") {
-    parts.push_back({"attach", "", "", "PodAttachOptions", {"create", "get"}});
+    if (options.has_node)
+      parts.push_back({"attach", "", "", "PodAttachOptions", {"create", "get"}});
     parts.push_back({"binding", "", "", "Binding", {"create"}});
-    parts.push_back({"exec", "", "", "PodExecOptions", {"create", "get"}});
-    parts.push_back({"log", "", "", kind.resource.kind, {"get"}});
-    parts.push_back({"portforward", "", "", "PodPortForwardOptions", {"create", "get"}});
+    if (options.has_node) {
+      parts.push_back({"exec", "", "", "PodExecOptions", {"create", "get"}});
+      parts.push_back({"log", "", "", kind.resource.kind, {"get"}});
+      parts.push_back({"portforward", "", "", "PodPortForwardOptions", {"create", "get"}});
+    }
   }
   if (kind.has_status) parts.push_back({"status", "", "", kind.resource.kind, kPartVerbs});
   return parts;
@@ -76,7 +79,8 @@ json::Value groupList(const Kinds& kinds) {
       {"kind", "APIGroupList"}, {"apiVersion", "v1"}, {"groups", std::move(groups)}};
 }
 
-json::Value resourceList(const Kinds::Group& group, const Kinds::Version& version) {
+json::Value resourceList(const Kinds::Group& group, const Kinds::Version& version,
+                         const DiscoveryOptions& options) {
   json::Array resources;
   for (const auto& [plural, kind] : version.kinds) {
     json::Object one{{"name", plural},
@@ -87,7 +91,7 @@ json::Value resourceList(const Kinds::Group& group, const Kinds::Version& versio
     if (!kind->short_names.empty()) one.set("shortNames", texts(kind->short_names));
     if (!kind->categories.empty()) one.set("categories", texts(kind->categories));
     resources.push_back(std::move(one));
-    for (const Part& part : partsOf(*kind)) {
+    for (const Part& part : partsOf(*kind, options)) {
       json::Object sub{{"name", plural + "/" + part.name},
                        {"singularName", ""},
                        {"namespaced", kind->resource.namespaced},
@@ -106,7 +110,7 @@ json::Value resourceList(const Kinds::Group& group, const Kinds::Version& versio
                       {"resources", std::move(resources)}};
 }
 
-json::Value aggregated(const Kinds& kinds, bool core) {
+json::Value aggregated(const Kinds& kinds, bool core, const DiscoveryOptions& options) {
   json::Array items;
   for (const Kinds::Group& group : kinds.groups()) {
     if (group.name.empty() != core) continue;
@@ -115,7 +119,7 @@ json::Value aggregated(const Kinds& kinds, bool core) {
       json::Array resources;
       for (const auto& [plural, kind] : version.kinds) {
         json::Array parts;
-        for (const Part& part : partsOf(*kind))
+        for (const Part& part : partsOf(*kind, options))
           parts.push_back(json::Object{
               {"subresource", part.name},
               {"responseKind",

@@ -9,8 +9,12 @@ namespace cadre::hub {
 json::Value coreVersions();                      // /api
 json::Value groupList(const Kinds& kinds);       // /apis
 json::Value groupOf(const Kinds::Group& group);  // /apis/apps
-json::Value resourceList(const Kinds::Group& group, const Kinds::Version& version);
+struct DiscoveryOptions {
+  bool has_node = false;  // that answers for what runs a pod
+};
+json::Value resourceList(const Kinds::Group& group, const Kinds::Version& version,
+                         const DiscoveryOptions& options);
 // All at once: of the core group, or of all others.
-json::Value aggregated(const Kinds& kinds, bool core);
+json::Value aggregated(const Kinds& kinds, bool core, const DiscoveryOptions& options);
 
 }  // namespace cadre::hub

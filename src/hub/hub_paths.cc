@@ -96,14 +96,17 @@ void Hub::serveDiscovery(const CallRef& call) {
                           alone ? Answered::Groups : Answered::Document);
   if (!form) return refuse(call, notAcceptable(kCanWrite));
   call->form = *form;
+  DiscoveryOptions discovery{.has_node = static_cast<bool>(options_.node)};
   if (form->as == Form::As::Groups)
-    return answerTagged(call, std::string(kAggregated), json::write(aggregated(kinds_, core)));
+    return answerTagged(call, std::string(kAggregated),
+                        json::write(aggregated(kinds_, core, discovery)));
   if (alone) return answer(call, 200, core ? coreVersions() : groupList(kinds_));
   for (const Kinds::Group& group : kinds_.groups()) {
     if (core ? !group.name.empty() : group.name != path[1]) continue;
     if (!core && path.size() == 2) return answer(call, 200, groupOf(group));
     for (const Kinds::Version& version : group.versions)
-      if (version.name == path.back()) return answer(call, 200, resourceList(group, version));
+      if (version.name == path.back())
+        return answer(call, 200, resourceList(group, version, discovery));
     return refuse(call, noSuchResource());
   }
   answer(call, 404, std::string(kText), std::string(kNoPage));

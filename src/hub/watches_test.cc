@@ -215,6 +215,21 @@ TEST(Hub, WhoKnowsMoreListsAgain) {
   EXPECT_EQ((*told)["object"]["reason"].string(), "Expired");
 }
 
+TEST(Hub, NamesWhatItAnswers) {
+  FakeScheduler scheduler;
+  Random random{1};
+  Hub alone(scheduler, random, {});
+  std::string named = body(scheduler, alone, "/api/v1");
+  for (std::string_view part : {"pods/log", "pods/exec", "pods/attach", "pods/portforward"})
+    EXPECT_EQ(named.find(part), std::string::npos) << part;
+  HubOptions options;
+  options.node = [](const Asked&, const json::Value&, std::shared_ptr<net::ServerRequest>) {};
+  Hub beside(scheduler, random, std::move(options));
+  named = body(scheduler, beside, "/api/v1");
+  for (std::string_view part : {"pods/log", "pods/exec", "pods/attach", "pods/portforward"})
+    EXPECT_NE(named.find(part), std::string::npos) << part;
+}
+
 // Killed between a write and the count of it.
 TEST(Hub, CountsWhatItFinds) {
   FakeScheduler scheduler;
