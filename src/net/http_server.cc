@@ -7,6 +7,8 @@
 #include <deque>
 #include <set>
 
+#include <malloc.h>
+
 #include "base/format.h"
 #include "base/strings.h"
 #include "net/http1_parser.h"
@@ -20,6 +22,9 @@ namespace {
 constexpr std::size_t kReadBuffer = 64 << 10;
 constexpr std::size_t kMaxPipelined = 64 << 10;
 constexpr std::size_t kMaxDropped = 16 << 20;  // of what a refused client still sends
+
+constexpr std::size_t kMany = 200;  // connections, whose memory is worth a look
+constexpr Duration kTrimAfter = 2s;
 
 class ServerConnection;
 class Server;
@@ -67,18 +72,15 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
         server_(&server),
         options_(options),
         stream_(std::move(stream)),
-        peer_(stream_->peer()) {
-    if (tls) {
-      stream_->startServerTls(std::move(tls));
-      secure_ = true;
-    }
-  }
+        tls_(std::move(tls)),
+        peer_(stream_->peer()) {}
 
   void start() {
     enter(Phase::Head);
     expect(options_.head_timeout);
-    if (secure_)
-      handshake();
+    // TLS begins with the client: who says nothing has no need of what it takes.
+    if (tls_)
+      stream_->waitReadable(weakly(&ServerConnection::startTls));
     else
       nextRequest();
   }
@@ -138,6 +140,11 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   }
 
   void expect(Duration within) { timer_ = loop_.after(within, weakly(&ServerConnection::close)); }
+
+  void startTls() {
+    stream_->startServerTls(std::exchange(tls_, nullptr));
+    handshake();
+  }
 
   void handshake() {
     switch (stream_->handshake()) {
@@ -321,6 +328,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   Server* server_;
   const HttpServerOptions& options_;
   std::unique_ptr<Stream> stream_;
+  std::shared_ptr<TlsContext> tls_;  // until it begins
   const std::string peer_;
   std::optional<Stream::PeerIdentity> identity_;
   std::unique_ptr<Http1Parser<true>> parser_;
@@ -333,8 +341,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   Phase phase_ = Phase::Head;
   Instant since_;  // when it entered that phase
   std::size_t dropped_ = 0;
-  bool first_ = true, secure_ = false, reading_ = false, parsing_ = false, head_seen_ = false,
-       too_large_ = false;
+  bool first_ = true, reading_ = false, parsing_ = false, head_seen_ = false, too_large_ = false;
   bool busy_ = false, closing_ = false, closed_ = false, last_request_ = false,
        waiting_writable_ = false, refused_ = false, lingering_ = false;
 };
@@ -419,6 +426,8 @@ class Server final : public HttpServer {
     connections_.erase(connection);
     mayHaveRoom();
     tellIfDrained();
+    if (connections_.size() < most_ / 2 && most_ >= kMany && !std::exchange(trims_, true))
+      trimming_ = loop_.after(kTrimAfter, [this] { trim(); });
   }
 
   void mayHaveRoom() {
@@ -453,6 +462,14 @@ class Server final : public HttpServer {
     }
   }
 
+  // What many connections had lies between what others have: the allocator keeps it until it is
+  // told to look.
+  void trim() {
+    trims_ = false;
+    most_ = connections_.size();
+    malloc_trim(0);
+  }
+
   // Never from inside: whoever hears it may destroy the server.
   void tellIfDrained() {
     if (connections_.empty() && drained_) loop_.post(std::exchange(drained_, nullptr));
@@ -471,6 +488,7 @@ class Server final : public HttpServer {
         auto connection = std::make_shared<ServerConnection>(
             loop_, *this, options_, std::make_unique<Stream>(std::move(socket)), tls_);
         connections_.insert(connection);
+        most_ = std::max(most_, connections_.size());
         connection->start();
       } else if (error != asio::error::would_block && error != asio::error::connection_aborted) {
         // Out of file descriptors, most likely: give others time to close theirs.
@@ -499,6 +517,9 @@ class Server final : public HttpServer {
   std::set<std::shared_ptr<ServerConnection>> connections_;
   Function<void()> drained_;
   Pending retry_;
+  std::size_t most_ = 0;  // connections, since memory was given back last
+  bool trims_ = false;    // in a moment
+  Pending trimming_;
   bool full_ = false;        // somebody waits, and nobody may go
   std::size_t backlog_ = 0;  // of all
   bool cutting_ = false;     // the slowest, in a moment
