@@ -12,6 +12,20 @@ inline constexpr std::string_view kText = "text/plain; charset=utf-8";
 inline constexpr std::string_view kNoPage = "404 page not found\n";
 inline constexpr std::string_view kCanWrite = "application/json, application/yaml";
 
+// The priority classes that every cluster has.
+struct SystemPriority {
+  std::string_view name;
+  std::int64_t value;
+  std::string_view description;
+};
+inline constexpr SystemPriority kSystemPriorities[] = {
+    {"system-cluster-critical", 2000000000,
+     "Used for system critical pods that must run in the cluster, but can be moved to another node "
+     "if necessary."},
+    {"system-node-critical", 2000001000,
+     "Used for system critical pods that must not be moved from their current node."},
+};
+
 // A request on its way.
 struct Hub::Call {
   std::shared_ptr<net::ServerRequest> request;

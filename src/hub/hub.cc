@@ -127,6 +127,12 @@ void Hub::furnish() {
     if (objects_.find("namespaces", {"", std::string(name)})) continue;
     make(namespaces, json::Object{{"metadata", json::Object{{"name", name}}}});
   }
+  KindRef priorities = kinds_.find("scheduling.k8s.io", "v1", "priorityclasses");
+  for (const SystemPriority& one : kSystemPriorities)
+    if (!objects_.find(priorities->storage, {"", std::string(one.name)}))
+      make(priorities, json::Object{{"metadata", json::Object{{"name", one.name}}},
+                                    {"value", one.value},
+                                    {"description", one.description}});
   Rbac::Objects roles = defaultRbac();
   for (auto [plural, objects] : {std::pair("clusterroles", &roles.cluster_roles),
                                  std::pair("clusterrolebindings", &roles.cluster_role_bindings)}) {

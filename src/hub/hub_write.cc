@@ -41,6 +41,16 @@ void checkManager(std::string_view manager, std::vector<kube::FieldError>& error
                    *bad, bad - manager.begin())));
 }
 
+std::optional<Failure> needed(const Kind& kind, const std::string& name) {
+  if (kind.storage == "namespaces" && std::ranges::find(kNeeded, name) != std::end(kNeeded))
+    return forbidden(kind.resource, name, "this namespace may not be deleted");
+  if (kind.storage == "scheduling.k8s.io/priorityclasses" &&
+      std::ranges::find(kSystemPriorities, name, &SystemPriority::name) !=
+          std::end(kSystemPriorities))
+    return forbidden(kind.resource, name, "this is a system priority class and cannot be deleted");
+  return std::nullopt;
+}
+
 // What the server gives to a new object comes after those who may change it: they see it without.
 json::Object takeIdentity(Draft& draft) {
   json::Object& metadata = draft.object.make("metadata").makeObject();
@@ -435,10 +445,7 @@ void Hub::remove(const CallRef& call) {
   if (!deleting) return refuse(call, deleting.failure());
   State there = objects_.find(call->kind->storage, call->key());
   if (!there) return refuse(call, notFound(call->kind->resource, call->asked.name));
-  if (call->kind->storage == "namespaces" &&
-      std::ranges::find(kNeeded, call->asked.name) != std::end(kNeeded))
-    return refuse(call, forbidden(call->kind->resource, call->asked.name,
-                                  "this namespace may not be deleted"));
+  if (auto failure = needed(*call->kind, call->asked.name)) return refuse(call, *failure);
   admit(call, askingToRemove(call->kind, *there, *deleting),
         [this, deleting = *deleting, there](const CallRef& call, const Asking&) {
           State now = objects_.find(call->kind->storage, call->key());
