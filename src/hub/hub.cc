@@ -169,6 +169,8 @@ void Hub::handle(std::shared_ptr<net::ServerRequest> request) {
   auto call = std::make_shared<Call>();
   call->request = std::move(request);
   call->since = scheduler_.clock().instant();
+  if (!isEscaped(call->request->target))
+    return call->request->respond(400, {{"content-type", std::string(kText)}}, "400 Bad Request");
   auto asked = parseRequest(call->request->method, call->request->target);
   if (!asked) return refuse(call, noSuchResource());
   call->asked = *std::move(asked);

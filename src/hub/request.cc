@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <utility>
 
 #include "base/strings.h"
@@ -33,8 +34,22 @@ bool Asked::flag(std::string_view name) const {
   return has(name) && option(name) != "0" && lower(option(name)) != "false";
 }
 
+bool isEscaped(std::string_view target) {
+  std::string_view path = target.substr(0, target.find('?'));
+  auto isDigit = [](char c) { return std::isxdigit(static_cast<unsigned char>(c)) != 0; };
+  for (std::size_t at = path.find('%'); at != path.npos; at = path.find('%', at + 1))
+    if (at + 2 >= path.size() || !isDigit(path[at + 1]) || !isDigit(path[at + 2])) return false;
+  return true;
+}
+
 std::optional<Asked> parseRequest(std::string_view method, std::string_view target) {
   Asked asked;
+  // Proxies name the server, too.
+  for (std::string_view scheme : {"http://", "https://"})
+    if (target.starts_with(scheme)) {
+      target.remove_prefix(std::min(target.find('/', scheme.size()), target.size()));
+      break;
+    }
   auto [path, query] = cut(target, "?");
   if (path.size() > kMaxPath || !path.starts_with('/')) return std::nullopt;
   asked.target = net::Target::parse(target);

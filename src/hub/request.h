@@ -30,6 +30,8 @@ struct Asked {
 std::optional<Asked> parseRequest(std::string_view method, std::string_view target);
 
 // Whether such a subresource of a pod is answered by whoever runs it.
+// Whether each % in its path begins two hexadecimal digits.
+bool isEscaped(std::string_view target);
 bool isOfNode(std::string_view subresource);
 
 // How an answer is wanted, by the Accept header.

@@ -13,6 +13,13 @@ std::string shown(std::string_view method, std::string_view target) {
                 asked->version, asked->plural, asked->ns, asked->name, asked->subresource);
 }
 
+TEST(Request, PathsAreEscapedWell) {
+  for (std::string_view target : {"/version", "/a%2Fb", "/?a=%zz", "/%e4%BC"})
+    EXPECT_TRUE(isEscaped(target)) << target;
+  for (std::string_view target : {"/%zz", "/%2", "/%", "/a%2gb/c", "/%%20", "/x%?a=20"})
+    EXPECT_FALSE(isEscaped(target)) << target;
+}
+
 TEST(Request, SaysWhatIsAskedFor) {
   struct Case {
     std::string_view method, target, expected;
@@ -20,6 +27,9 @@ TEST(Request, SaysWhatIsAskedFor) {
   for (const Case& c : {
            Case{"GET", "/version", "path of 1"},
            Case{"GET", "/", "path of 0"},
+           Case{"GET", "https://somewhere:6443/version", "path of 1"},
+           Case{"GET", "http://x/api/v1/pods", "list /v1 pods ns= name= sub="},
+           Case{"GET", "https://x", "none"},
            Case{"GET", "/api/v1", "path of 2"},
            Case{"GET", "/apis/apps/v1", "path of 3"},
            Case{"GET", "/api/v1/pods", "list /v1 pods ns= name= sub="},
