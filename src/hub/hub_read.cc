@@ -81,6 +81,13 @@ std::vector<kube::FieldError> watchErrors(const Asked& asked) {
                            format("Unsupported value: \"{}\": supported values: "
                                   "\"NotOlderThan\"",
                                   match)));
+  // A watch from nothing in particular begins with a list.
+  std::string_view version = asked.option("resourceVersion");
+  bool lists = !match.empty() || (!initial && (version.empty() || version == "0"));
+  if (lists && !asked.option("continue").empty())
+    errors.push_back(
+        wrong("resourceVersionMatch", kube::Fault::Forbidden,
+              "Forbidden: resourceVersionMatch is forbidden when continue is provided"));
   return errors;
 }
 
@@ -261,9 +268,9 @@ void Hub::watch(const CallRef& call) {
   }
   wanted.bookmarks = call->asked.flag("allowWatchBookmarks");
   auto seconds = parseInt(call->option("timeoutSeconds")).value_or(0);
-  wanted.timeout = seconds > 0
-                       ? Duration(std::chrono::seconds(std::min<std::int64_t>(seconds, 86'400)))
-                       : random_.jitter(kWatchTimeout, 1);
+  wanted.timeout =
+      seconds != 0 ? Duration(std::chrono::seconds(std::clamp<std::int64_t>(seconds, 0, 86'400)))
+                   : random_.jitter(kWatchTimeout, 1);
   if (send_initial && waitsFor(call, *from, &Hub::watch)) return;
   // Only somebody who saw what is lost here knows of such a version: who went on from it would
   // miss all that is written until it is reached.
