@@ -107,13 +107,44 @@ bool isEmail(std::string_view text) {
   return kAddress.matches(text) && !text.starts_with('.') && text.find("..") == text.npos;
 }
 
+bool isTimeUnit(std::string_view word) {
+  constexpr std::string_view kShort[] = {"ns", "us", "µs", "ms", "s", "m",
+                                         "h",  "hr", "d",  "w",  "wk"};
+  constexpr std::string_view kLong[] = {"nano", "micro", "milli", "sec",
+                                        "min",  "hour",  "day",   "week"};
+  return std::ranges::find(kShort, word) != std::end(kShort) ||
+         std::ranges::any_of(kLong, [&](std::string_view unit) { return word.starts_with(unit); });
+}
+
+// As the server reads it: a number with a unit somewhere in the text is enough, so that "P1D" is
+// one, too.
 bool isDuration(std::string_view text) {
-  static const Pattern kWords = *Pattern::parse(
-      "^-?[0-9]{1,18}(\\.[0-9]+)?\\s*(ns|nano|nanos|us|µs|micro|micros|ms|milli|millis|"
-      "milliseconds|s|"
-      "sec|secs|second|seconds|m|min|mins|minute|minutes|h|hr|hrs|hour|hours|d|day|days|w|wk|wks|"
-      "week|weeks)$");
-  return parseDuration(text).has_value() || kWords.matches(text);
+  if (parseDuration(text)) return true;
+  auto isDigit = [](char c) { return c >= '0' && c <= '9'; };
+  auto isSpace = [](char c) {
+    return std::string_view(" \t\n\f\r").find(c) != std::string_view::npos;
+  };
+  auto isLetter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '\xc2' || c == '\xb5';  // µ
+  };
+  auto take = [&](auto is) {
+    std::size_t size = 0;
+    while (size < text.size() && is(text[size])) ++size;
+    std::string_view taken = text.substr(0, size);
+    text.remove_prefix(size);
+    return taken;
+  };
+  bool found = false;
+  while (!text.empty()) {
+    take([&](char c) { return !isDigit(c); });
+    std::string_view number = take(isDigit);
+    take(isSpace);
+    std::string_view word = take(isLetter);
+    if (number.empty() || word.empty()) continue;
+    if (!parseInt(number)) return false;
+    found = found || isTimeUnit(lower(word));
+  }
+  return found;
 }
 
 struct Format {

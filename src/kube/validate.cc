@@ -65,10 +65,12 @@ std::string_view formatOf(const json::Value& value) {
   return value.isInteger() ? "int64" : value.isNumber() ? "float64" : "";
 }
 
+// As the server counts: what it could not count exactly is none.
 bool isMultiple(double value, double of) {
-  if (of <= 0) return true;  // nobody can be one
-  double times = of < 1 ? value * (1 / of) : value / of;
-  return std::abs(times - std::round(times)) <= 1e-9 * std::max(1.0, std::abs(times));
+  double times = of < 1 ? 1 / of * value : value / of;
+  if (!(std::abs(times) <= kMaxWhole)) return false;
+  double whole = std::trunc(times);
+  return times == whole || (whole > 0 && times - whole < 1e-9 * (times + whole));
 }
 
 // Whose size is limited.
@@ -561,8 +563,19 @@ class Validator {
           format("{} in body should be {} {}", here(), words, text));
     };
     double number = value.number();
-    if (schema.multiple_of && !isMultiple(number, *schema.multiple_of))
-      tell(*schema.multiple_of, "a multiple of");
+    if (schema.multiple_of) {
+      // Of whole numbers the server takes the whole part of it.
+      double of = value.isInteger() ? std::trunc(*schema.multiple_of) : *schema.multiple_of;
+      if (of <= 0) {
+        std::string text;
+        json::appendNumber(text, of);
+        add(Fault::Invalid, text,
+            format("factor MultipleOf declared for {} must be positive: {}", here(), text));
+      } else if (value.isInteger() ? value.integer() % static_cast<std::int64_t>(of) != 0
+                                   : !isMultiple(number, of)) {
+        tell(of, "a multiple of");
+      }
+    }
     if (schema.least && (schema.above_least ? number <= *schema.least : number < *schema.least))
       tell(*schema.least, schema.above_least ? "greater than" : "greater than or equal to");
     if (schema.most && (schema.below_most ? number >= *schema.most : number > *schema.most))
