@@ -1024,6 +1024,35 @@ void checkUrl(const At& url) {
     url.invalidText(host.substr(0, host.find('@')), "user information is not permitted in the URL");
 }
 
+void checkWebhookResources(const At& resources) {
+  std::set<std::string_view> all_parts, all_resources;  // x/* and */x
+  bool all = false, plain = false, everything = false;
+  for (const At& one : resources.items()) {
+    const std::string& text = one.text();
+    if (text.empty()) {
+      one.required();
+      continue;
+    }
+    everything = everything || text == "*/*";
+    all = all || text == "*";
+    auto [resource, part] = cut(text, "/");
+    if (text.find('/') == std::string::npos) {
+      plain = text != "*";
+      continue;
+    }
+    if (all_parts.contains(resource))
+      one.invalid(format("if '{}/*' is present, must not specify {}", resource, text));
+    if (all_resources.contains(part))
+      one.invalid(format("if '*/{}' is present, must not specify {}", part, text));
+    if (part == "*") all_parts.insert(resource);
+    if (resource == "*") all_resources.insert(part);
+  }
+  if (resources->array().size() > 1 && everything)
+    resources.invalid("if '*/*' is present, must not specify other resources");
+  if (all && plain)
+    resources.invalid("if '*' is present, must not specify other resources without subresources");
+}
+
 void checkWebhookRule(const At& rule) {
   for (std::string_view name : {"operations", "apiGroups", "apiVersions", "resources"})
     if (rule[name].isEmpty()) rule[name].required();
@@ -1033,6 +1062,11 @@ void checkWebhookRule(const At& rule) {
     for (const At& operation : rule["operations"].items())
       if (operation.text() == "*")
         rule["operations"].invalid("if '*' is present, must not specify other operations");
+  for (auto [name, what] : {std::pair("apiGroups", "API groups"), {"apiVersions", "API versions"}})
+    if (const json::Array& list = rule[name]->array();
+        list.size() > 1 && std::ranges::find(list, Value("*")) != list.end())
+      rule[name].invalid(format("if '*' is present, must not specify other {}", what));
+  checkWebhookResources(rule["resources"]);
   rule["scope"].oneOf({"*", "Cluster", "Namespaced"});
 }
 
