@@ -48,10 +48,7 @@ void checkHandler(const At& handler) {
       {"httpGet", checkHttpGet},
       {"tcpSocket", [](const At& socket) { socket["port"].portOrName(); }},
       {"grpc", [](const At& grpc) { grpc["port"].port(); }},
-      {"sleep",
-       [](const At& sleep) {
-         if (sleep["seconds"]->integer() < 0) sleep["seconds"].notNegative();
-       }},
+      {"sleep", [](const At&) {}},
   };
   int count = 0;
   for (const Way& way : kWays) {
@@ -77,14 +74,27 @@ void checkProbe(const At& probe, bool once_is_enough) {
     probe["successThreshold"].invalid("must be 1");
 }
 
-void checkProbes(const At& container) {
+// What is told to a container when it starts or stops has to end in time.
+void checkLifecycle(const At& container, std::int64_t grace) {
+  for (std::string_view when : {"postStart", "preStop"}) {
+    At hook = container["lifecycle"][when], sleep = hook["sleep"];
+    if (!hook.isThere()) continue;
+    checkHandler(hook);
+    std::int64_t seconds = sleep["seconds"]->integer();
+    if (sleep.isThere() && (seconds < 0 || seconds > grace))
+      sleep.invalidShown(
+          format("{}", seconds),
+          format("must be non-negative and less than terminationGracePeriodSeconds ({})", grace));
+  }
+}
+
+void checkProbes(const At& container, std::int64_t grace) {
   checkProbe(container["livenessProbe"], true);
   checkProbe(container["readinessProbe"], false);
   checkProbe(container["startupProbe"], true);
-  if (At grace = container["readinessProbe"]["terminationGracePeriodSeconds"]; grace.isThere())
-    grace.invalid("must not be set for readinessProbes");
-  for (std::string_view when : {"postStart", "preStop"})
-    if (At hook = container["lifecycle"][when]; hook.isThere()) checkHandler(hook);
+  if (At own = container["readinessProbe"]["terminationGracePeriodSeconds"]; own.isThere())
+    own.invalid("must not be set for readinessProbes");
+  checkLifecycle(container, grace);
 }
 
 // --- environment
@@ -269,6 +279,7 @@ struct Pod {
   bool host_network = false;
   std::set<std::string> names;
   std::set<std::string> host_ports;
+  std::int64_t grace = 0;
 };
 
 void checkPorts(const At& container, Pod& pod) {
@@ -445,7 +456,7 @@ void checkContainer(const At& container, Pod& pod) {
 
 void checkInitContainer(const At& container, Pod& pod) {
   checkContainer(container, pod);
-  if (container["restartPolicy"].text() == "Always") return checkProbes(container);
+  if (container["restartPolicy"].text() == "Always") return checkProbes(container, pod.grace);
   for (std::string_view member : {"lifecycle", "livenessProbe", "readinessProbe", "startupProbe"})
     if (container[member].isThere())
       container[member].forbidden(
@@ -933,13 +944,14 @@ void checkGates(const At& spec) {
 }  // namespace
 
 void checkPodSpec(const At& spec, bool in_template) {
-  Pod pod{.host_network = spec["hostNetwork"]->boolean()};
+  Pod pod{.host_network = spec["hostNetwork"]->boolean(),
+          .grace = spec["terminationGracePeriodSeconds"]->integer(30)};
   checkVolumes(spec["volumes"], pod);
   checkPodClaims(spec["resourceClaims"], pod);
   if (spec["containers"].isEmpty()) spec["containers"].required();
   for (const At& container : spec["containers"].items()) {
     checkContainer(container, pod);
-    checkProbes(container);
+    checkProbes(container, pod.grace);
   }
   for (const At& container : spec["initContainers"].items()) checkInitContainer(container, pod);
   if (in_template && !spec["ephemeralContainers"].isEmpty())
