@@ -168,6 +168,15 @@ void defaultNodeSpec(Value& spec) {
     spec.make("podCIDR") = Value(spec["podCIDRs"].at(0));
 }
 
+// And here: the single one counts.
+void defaultPodStatus(Value& status) {
+  const std::string first = status["podIP"].string();
+  if (!first.empty() && status["podIPs"].at(0)["ip"].string() != first)
+    status.make("podIPs") = json::Array{json::Object{{"ip", first}}};
+  else if (first.empty() && !status["podIPs"].array().empty())
+    status.make("podIP") = Value(status["podIPs"].at(0)["ip"]);
+}
+
 void defaultNodeStatus(Value& status) {
   if (!status["capacity"].isNull()) setIfMissing(status, "allocatable", status["capacity"]);
 }
@@ -303,6 +312,7 @@ constexpr Function kFunctions[] = {
     {"core/v1 Namespace", defaultNamespace},
     {"core/v1 NodeSpec", defaultNodeSpec},
     {"core/v1 NodeStatus", defaultNodeStatus},
+    {"core/v1 PodStatus", defaultPodStatus},
     {"core/v1 LimitRangeItem", defaultLimitRangeItem},
     {"core/v1 ReplicationController", defaultReplicationController},
     {"apps/v1 DeploymentSpec", defaultDeployment},
