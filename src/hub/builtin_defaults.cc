@@ -139,6 +139,7 @@ void defaultService(Value& service) {
   if (reached) setIfEmpty(spec, "externalTrafficPolicy", "Cluster");
   if (type == "NodePort" || type == "LoadBalancer" || type == "ClusterIP")
     setIfMissing(spec, "internalTrafficPolicy", "Cluster");
+  if (type == "ExternalName") spec.makeObject().erase("internalTrafficPolicy");
   if (type != "LoadBalancer") return;
   setIfMissing(spec, "allocateLoadBalancerNodePorts", true);
   if (service["status"]["loadBalancer"]["ingress"].isArray())

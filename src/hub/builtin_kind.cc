@@ -96,6 +96,13 @@ class BuiltInKind : public Kind {
                                          bool) const override {
     return validateBuiltIn(row_, object, old.isNull() ? nullptr : &old);
   }
+  std::vector<std::string> warnings(const json::Value& object) const override {
+    const json::Value& spec = object["spec"];
+    if (storage == "services" && spec["type"].string() != "ExternalName" &&
+        !spec["externalName"].string().empty())
+      return {"spec.externalName is ignored when spec.type is not \"ExternalName\""};
+    return {};
+  }
   kube::Type type() const override { return row_.type(); }
   std::vector<Selectable> selectable() const override {
     static const std::map<std::string_view, std::vector<Selectable>> kFields{

@@ -357,6 +357,10 @@ void checkService(const At& object, const Value& old) {
   spec["internalTrafficPolicy"].oneOf({"Cluster", "Local"});
   spec["trafficDistribution"].oneOf({"PreferClose", "PreferSameZone", "PreferSameNode"});
   if (!elsewhere) checkFamilies(spec);
+  for (std::string_view name : {"clusterIPs", "ipFamilies", "ipFamilyPolicy"}) {
+    bool there = !spec[name].isEmpty() || (name == "clusterIPs" && !spec["clusterIP"].isEmpty());
+    if (elsewhere && there) spec[name].forbidden("may not be set for ExternalName services");
+  }
   if (old.isNull() || elsewhere || old["spec"]["type"].string() == "ExternalName") return;
   const Value& before = old["spec"]["clusterIPs"];
   if (!before.array().empty() && !spec["clusterIPs"].isEmpty() &&

@@ -249,6 +249,8 @@ void Hub::write(const CallRef& call, Outcome<Draft> draft) {
     if (auto failure = rbac().refusal(call->user, wanted)) return refuse(call, *failure);
   }
   if (auto failure = escalated(*call, *draft)) return refuse(call, *failure);
+  auto doubts = draft->kind->warnings(draft->object);
+  call->warnings.insert(call->warnings.end(), doubts.begin(), doubts.end());
   auto more = definitions_.warnings(*draft);
   call->warnings.insert(call->warnings.end(), more.begin(), more.end());
   if (auto failure = completed(*draft)) return refuse(call, *failure);

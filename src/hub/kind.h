@@ -59,6 +59,8 @@ class Kind {
   // `old`: what it was before, null when it is new. `status`: it is a write to the status.
   virtual std::vector<kube::FieldError> validate(const json::Value& object, const json::Value& old,
                                                  bool status) const = 0;
+  // What is right, and perhaps not meant.
+  virtual std::vector<std::string> warnings(const json::Value&) const { return {}; }
   // What is the server's own: the status of what is new or written otherwise, and generations. The
   // object has its defaults.
   virtual void prepareForCreate(json::Value& object) const;
