@@ -296,10 +296,10 @@ void Hub::write(const CallRef& call, Outcome<Draft> draft) {
 
 // When nobody changes the object any more, and before those are asked who may only refuse it.
 std::optional<Failure> Hub::settled(Draft& draft, bool changed) {
-  if (changed)
+  if (changed) {
     if (auto failure = registry_.amended(draft)) return failure;
-  if (changed)
     if (auto failure = completed(draft)) return failure;
+  }
   return registry_.validate(draft);
 }
 
