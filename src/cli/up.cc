@@ -3,13 +3,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/format.h"
-#include "base/strings.h"
 #include "cli/apply.h"
 #include "cli/cluster.h"
 #include "cli/commands.h"
@@ -19,6 +16,7 @@
 #include "cli/manifests.h"
 #include "cli/pod_requests.h"
 #include "cli/systems.h"
+#include "cli/up_file.h"
 #include "engine/engine.h"
 #include "hub/transport.h"
 #include "json/write.h"
@@ -52,51 +50,6 @@ struct UpFlags {
   std::string runtime = "auto";
   std::vector<std::string> files;
   Systems systems;
-};
-
-std::string defaultFolder() {
-  const char* home = std::getenv("HOME");
-  return format("{}/.cadre", home ? home : ".");
-}
-
-// ---- The process that is `cadre up`, for `cadre down`: up.pid in its folder, locked while it
-// lives
-
-class UpFile {
- public:
-  static Result<UpFile> take(const fs::path& data) {
-    UpFile file(data);
-    if (file.descriptor_ >= 0 && flock(file.descriptor_, LOCK_EX | LOCK_NB) != 0)
-      return Error{
-          .code = Code::Conflict,
-          .message = format("{} is up already, as process {}: use it, or `cadre down` first",
-                            data.string(), file.process())};
-    std::string text = format("{}\n", getpid());
-    if (ftruncate(file.descriptor_, 0) == 0)
-      (void)!pwrite(file.descriptor_, text.data(), text.size(), 0);
-    return file;
-  }
-  explicit UpFile(const fs::path& data)
-      : descriptor_(open((data / "up.pid").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {}
-  UpFile(UpFile&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  UpFile& operator=(UpFile&&) = delete;
-  ~UpFile() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-
-  bool isHeld() const {
-    if (descriptor_ < 0 || flock(descriptor_, LOCK_SH | LOCK_NB) != 0) return descriptor_ >= 0;
-    flock(descriptor_, LOCK_UN);
-    return false;
-  }
-  pid_t process() const {
-    char text[32] = {};
-    (void)!pread(descriptor_, text, sizeof text - 1, 0);
-    return static_cast<pid_t>(parseInt(trim(text)).value_or(0));
-  }
-
- private:
-  int descriptor_;
 };
 
 // ---- What runs containers
@@ -333,7 +286,7 @@ Result<int> runUp(const UpFlags& flags, const Surroundings& surroundings) {
 // Also ends what a killed one has left behind.
 Result<int> runDown(const std::string& folder, const Surroundings& surroundings) {
   fs::path data = folder;
-  if (std::error_code ignored; !fs::exists(data / "up.pid", ignored))
+  if (std::error_code ignored; !fs::exists(UpFile::pathOf(data), ignored))
     return Error{.code = Code::NotFound,
                  .message = format("{} was never up: name its folder with --data", folder)};
   UpFile up(data);
