@@ -46,6 +46,7 @@ int run(std::vector<std::string> arguments, const Surroundings& surroundings) {
   addSandbox(app, surroundings, exit_code);
   addUp(app, surroundings, exit_code);
   addDown(app, surroundings, exit_code);
+  addDoctor(app, surroundings, exit_code);
   addManifests(app, surroundings, exit_code);
   addValidate(app, surroundings, exit_code);
   addPlan(app, surroundings, exit_code);

@@ -29,6 +29,7 @@ void addExec(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addPortForward(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addUp(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addDown(CLI::App& app, const Surroundings& surroundings, int& exit_code);
+void addDoctor(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addOperator(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addManifests(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addValidate(CLI::App& app, const Surroundings& surroundings, int& exit_code);

@@ -308,8 +308,7 @@ class ProcessRuntime final : public Runtime {
 
 }  // namespace
 
-Result<std::unique_ptr<Runtime>> makeProcessRuntime(net::Loop& loop,
-                                                    ProcessRuntimeOptions options) {
+Result<> tryProcesses(net::Loop& loop) {
   auto tried = net::await<net::ProcessResult>(loop, [&](auto done) {
     return net::runProcess(loop,
                            {.argv = {"bwrap", "--unshare-user", "--unshare-pid", "--ro-bind", "/",
@@ -318,13 +317,19 @@ Result<std::unique_ptr<Runtime>> makeProcessRuntime(net::Loop& loop,
                            std::move(done));
   });
   if (!tried)
-    return Error{.code = Code::Unavailable,
+    return Error{.code = Code::NotFound,
                  .message = "processes need bubblewrap: install the package bubblewrap"};
   if (tried->exit_code != 0)
     return Error{.code = Code::Unavailable,
                  .message = format("this system lets nobody make namespaces ({}): allow it "
                                    "(kernel.unprivileged_userns_clone, user.max_user_namespaces)",
                                    trim(tried->errors))};
+  return {};
+}
+
+Result<std::unique_ptr<Runtime>> makeProcessRuntime(net::Loop& loop,
+                                                    ProcessRuntimeOptions options) {
+  CADRE_TRY(tryProcesses(loop));
   prctl(PR_SET_CHILD_SUBREAPER, 1);  // who watches over containers is ours to bury
   return std::unique_ptr<Runtime>(std::make_unique<ProcessRuntime>(loop, std::move(options)));
 }

@@ -18,4 +18,8 @@ struct ProcessRuntimeOptions {
 // where the system has no such namespaces.
 Result<std::unique_ptr<Runtime>> makeProcessRuntime(net::Loop& loop, ProcessRuntimeOptions options);
 
+// Whether this system has what containers as processes need: runs a small one. NotFound, and what
+// to do, without bubblewrap; Unavailable where the system refuses the namespaces.
+Result<> tryProcesses(net::Loop& loop);
+
 }  // namespace cadre::node

@@ -223,6 +223,12 @@ Pending Docker::version(Answered done) {
   return ask(std::move(asked), std::move(done));
 }
 
+Pending Docker::info(Answered done) {
+  net::HttpRequest asked = request("GET", "/info");
+  asked.head_timeout = asked.timeout = 5s;
+  return ask(std::move(asked), std::move(done));
+}
+
 Pending Docker::inspectImage(const std::string& image, Answered done) {
   return ask(request("GET", format("/images/{}/json", urlEncode(image))), std::move(done));
 }

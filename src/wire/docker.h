@@ -71,6 +71,8 @@ class Docker {
       : http_(http), socket_(std::move(socket)), limits_(limits) {}
 
   Pending version(Answered done);
+  // What it is and what it can do: ServerVersion, MemoryLimit, ...
+  Pending info(Answered done);
 
   Pending inspectImage(const std::string& image, Answered done);
   // All that have that name, whatever their tags.
