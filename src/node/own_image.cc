@@ -1,6 +1,5 @@
 #include "node/own_image.h"
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -13,13 +12,12 @@
 
 #include "base/format.h"
 #include "base/strings.h"
+#include "wire/tar.h"
 
 namespace cadre::node {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::size_t kBlock = 512;
 
 // What the system has loaded for this process, by the names under which it was found.
 std::vector<std::string> librariesOfThisProcess() {
@@ -39,29 +37,12 @@ Error cannotRead(const std::string& path) {
           .message = format("cannot read {}: {}", path, std::strerror(errno))};
 }
 
-template <std::size_t Size>
-void putText(std::array<char, kBlock>& head, std::size_t at, std::string_view text) {
-  std::copy_n(text.data(), std::min(Size, text.size()), head.data() + at);
-}
-
-// One member of a tar (ustar), with its bytes.
-void addMember(std::string& tar, std::string_view name, char type, std::string_view bytes) {
-  std::array<char, kBlock> head{};
-  putText<100>(head, 0, name);
-  putText<8>(head, 100, "0000755");
-  putText<8>(head, 108, "0000000");
-  putText<8>(head, 116, "0000000");
-  putText<12>(head, 124, format("{:011o}", bytes.size()));
-  putText<12>(head, 136, "00000000000");
-  putText<8>(head, 148, "        ");
-  head[156] = type;
-  putText<8>(head, 257, std::string_view("ustar\00000", 8));
-  unsigned sum = 0;
-  for (char one : head) sum += static_cast<unsigned char>(one);
-  putText<8>(head, 148, format("{:06o}", sum) + std::string("\0 ", 2));
-  tar.append(head.data(), head.size());
-  tar.append(bytes);
-  tar.append((kBlock - bytes.size() % kBlock) % kBlock, '\0');
+void addMember(std::string& tar, std::string name, wire::TarMember::Type type,
+               std::string_view bytes) {
+  tar +=
+      wire::tarHead({.name = std::move(name), .type = type, .mode = 0755, .bytes = bytes.size()});
+  tar += bytes;
+  tar.append(wire::tarPadding(bytes.size()), '\0');
 }
 
 Result<> addFile(std::string& tar, const std::string& source, const std::string& target) {
@@ -71,7 +52,7 @@ Result<> addFile(std::string& tar, const std::string& source, const std::string&
   std::ifstream file(source, std::ios::binary);
   if (code || !file.read(bytes.data(), static_cast<std::streamsize>(bytes.size())))
     return cannotRead(source);
-  addMember(tar, std::string_view(target).substr(1), '0', bytes);
+  addMember(tar, target.substr(1), wire::TarMember::Type::File, bytes);
   return {};
 }
 
@@ -79,7 +60,7 @@ void addFolders(std::string& tar, const std::string& path, std::set<std::string>
   std::string folder = fs::path(path).parent_path();
   if (folder == "/" || made.contains(folder)) return;
   addFolders(tar, folder, made);
-  addMember(tar, folder.substr(1) + "/", '5', {});
+  addMember(tar, folder.substr(1), wire::TarMember::Type::Folder, {});
   made.insert(folder);
 }
 
@@ -107,7 +88,7 @@ Result<std::string> packOwnImage(const OwnImage& image, const std::string& progr
     CADRE_TRY(addFile(tar, path, path));
   }
   for (const char* folder : {"/tmp/x", "/services/x"}) addFolders(tar, folder, folders);
-  tar.append(2 * kBlock, '\0');
+  tar += wire::tarEnd();
   return tar;
 }
 
