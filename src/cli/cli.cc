@@ -47,6 +47,8 @@ int run(std::vector<std::string> arguments, const Surroundings& surroundings) {
   addUp(app, surroundings, exit_code);
   addDown(app, surroundings, exit_code);
   addDoctor(app, surroundings, exit_code);
+  addBackup(app, surroundings, exit_code);
+  addRestore(app, surroundings, exit_code);
   addManifests(app, surroundings, exit_code);
   addValidate(app, surroundings, exit_code);
   addPlan(app, surroundings, exit_code);

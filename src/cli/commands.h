@@ -30,6 +30,8 @@ void addPortForward(CLI::App& app, const Surroundings& surroundings, int& exit_c
 void addUp(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addDown(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addDoctor(CLI::App& app, const Surroundings& surroundings, int& exit_code);
+void addBackup(CLI::App& app, const Surroundings& surroundings, int& exit_code);
+void addRestore(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addOperator(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addManifests(CLI::App& app, const Surroundings& surroundings, int& exit_code);
 void addValidate(CLI::App& app, const Surroundings& surroundings, int& exit_code);

@@ -3,7 +3,6 @@
 
 #include "base/format.h"
 #include "cli/commands.h"
-#include "cli/hub_backup.h"
 #include "cli/hub_host.h"
 
 namespace cadre::cli {
@@ -30,21 +29,7 @@ void addHub(CLI::App& app, const Surroundings& surroundings, int& exit_code) {
   command->add_option("--port", flags->port, "0: any free one")->capture_default_str();
   command->add_flag("--fast", flags->fast,
                     "Answer before the disk has it: a power cut may take the last seconds");
-  auto file = std::make_shared<std::string>();
-  auto add = [&](const char* name, const char* what, auto act) {
-    auto* sub = command->add_subcommand(name, what)->fallthrough();
-    sub->add_option("FILE", *file, "The backup")->required();
-    sub->callback([flags, file, act, &surroundings, &exit_code] {
-      Result<std::string> done = act(flags->data, *file);
-      if (done) surroundings.out(*done + "\n");
-      exit_code = done ? 0 : fail(surroundings, done.error().text());
-    });
-  };
-  add("backup", "Write all objects of a hub, also of one that runs, to one file", backUp);
-  add("restore", "Make the data of a new hub from a backup", restore);
-  command->require_subcommand(0, 1);
-  command->callback([command, flags, &surroundings, &exit_code] {
-    if (!command->get_subcommands().empty()) return;
+  command->callback([flags, &surroundings, &exit_code] {
     auto ran = runHub(*flags, surroundings);
     exit_code = ran ? *ran : fail(surroundings, ran.error().text());
   });

@@ -65,10 +65,6 @@ Result<> fetchInto(const std::string& kubeconfig, const std::string& file) {
   return {};
 }
 
-std::string told(std::string_view what, const store::Counts& counts) {
-  return format("{}: {} objects, resourceVersion {}", what, counts.keys, counts.last);
-}
-
 }  // namespace
 
 void sendBackup(net::Loop& loop, const store::Log& log, const std::string& data,
@@ -97,18 +93,17 @@ void sendBackup(net::Loop& loop, const store::Log& log, const std::string& data,
   request->respond(500, {{"content-type", "text/plain; charset=utf-8"}}, why + "\n");
 }
 
-Result<std::string> backUp(const std::string& data, const std::string& file) {
+Result<store::Counts> copyObjects(const std::string& data, const std::string& file) {
   std::string path = fs::path(data) / "hub.db";
   if (!fs::exists(path))
     return Error{.code = Code::NotFound,
-                 .message = format("{} has no hub.db: name the folder of a hub with --data", data)};
-  if (fs::exists(file))
-    return Error{.code = Code::Conflict, .message = format("{} is there: name a new file", file)};
+                 .message = format("{} has no hub.db: name the folder of `cadre up`, or of a hub, "
+                                   "with --data",
+                                   data)};
   auto log = store::Log::open(path);
   if (log) {
     CADRE_TRY(log->backup(file));
-    CADRE_LET(store::Counts counts, store::Log::verify(file));
-    return told(file, counts);
+    return store::Log::verify(file);
   }
   if (log.error().code != Code::Conflict) return log.error();
   // Somebody has it: that is the hub itself.
@@ -117,13 +112,7 @@ Result<std::string> backUp(const std::string& data, const std::string& file) {
   Result<store::Counts> counts = fetched ? store::Log::accept(part, file) : fetched.error();
   std::error_code ignored;
   fs::remove(part, ignored);
-  if (!counts) return counts.error();
-  return told(file, *counts);
-}
-
-Result<std::string> restore(const std::string& data, const std::string& file) {
-  CADRE_LET(store::Counts counts, store::Log::restore(file, fs::path(data) / "hub.db"));
-  return told(data, counts);
+  return counts;
 }
 
 }  // namespace cadre::cli

@@ -15,9 +15,7 @@ namespace cadre::cli {
 void sendBackup(net::Loop& loop, const store::Log& log, const std::string& data,
                 std::shared_ptr<net::ServerRequest> request);
 
-// All that the hub of a folder has, in one file; asks the hub if it runs. Says what it did.
-Result<std::string> backUp(const std::string& data, const std::string& file);
-// The other way, into a folder that has no hub's data.
-Result<std::string> restore(const std::string& data, const std::string& file);
+// All objects of the hub of a folder into one file; asks the hub if it runs.
+Result<store::Counts> copyObjects(const std::string& data, const std::string& file);
 
 }  // namespace cadre::cli

@@ -1,3 +1,5 @@
+#include "cli/up.h"
+
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <filesystem>
@@ -305,6 +307,10 @@ Result<int> runDown(const std::string& folder, const Surroundings& surroundings)
 }
 
 }  // namespace
+
+Result<std::size_t> endLeftovers(net::Loop& loop, const std::string& data) {
+  return endRest(loop, data, "");
+}
 
 void addUp(CLI::App& app, const Surroundings& surroundings, int& exit_code) {
   auto flags = std::make_shared<UpFlags>();

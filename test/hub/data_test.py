@@ -30,8 +30,8 @@ class DataTest(HubTest):
         hub.kubeconfig.write_text(json.dumps(config))
         self.assertIn("system:serviceaccount:default:robot", self.kubectl(hub, "auth", "whoami"))
 
-    def hub_command(self, *argv, fails=False):
-        done = subprocess.run([CADRE, "hub", *argv], text=True, capture_output=True, timeout=PATIENCE)
+    def command(self, *argv, fails=False):
+        done = subprocess.run([CADRE, *argv], text=True, capture_output=True, timeout=PATIENCE)
         self.assertEqual(done.returncode, 1 if fails else 0, done.stderr)
         return done.stderr if fails else done.stdout
 
@@ -42,20 +42,27 @@ class DataTest(HubTest):
                 {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"c-{i}"}, "data": {"x": "y" * 100_000}}))
         names = self.kubectl(hub, "get", "cm", "-A", "-o", "custom-columns=A:.metadata.name,B:.metadata.resourceVersion")
         running, resting = hub.data / "running", hub.data / "resting"
-        said = self.hub_command("backup", running, "--data", hub.data)
-        self.assertRegex(said, f"^{running}: [0-9]+ objects, resourceVersion [0-9]+$")
+        said = self.command("backup", running, "--data", hub.data)
+        self.assertRegex(said, f"^{running}: [0-9]+ objects, resourceVersion [0-9]+, ")
         self.assertEqual(running.stat().st_mode & 0o777, 0o600)
-        self.assertIn("is there: name a new file", self.hub_command("backup", running, "--data", hub.data, fails=True))
+        self.assertIn("is there: name a new file", self.command("backup", running, "--data", hub.data, fails=True))
         hub.stop()
-        self.hub_command("backup", resting, "--data", hub.data)
+        self.command("backup", resting, "--data", hub.data)
         hub.start()
         later = self.kubectl(hub, "create", "cm", "later", "-o", "jsonpath={.metadata.resourceVersion}")
         hub.stop()
-        self.assertIn("is there: move it away", self.hub_command("restore", running, "--data", hub.data, fails=True))
-        self.assertIn("has no hub.db", self.hub_command("backup", resting, "--data", hub.data / "none", fails=True))
-        for backup in running, resting:
+        self.assertIn("has data: name another folder", self.command("restore", running, "--data", hub.data, fails=True))
+        self.assertIn("has no hub.db", self.command("backup", hub.data / "new", "--data", hub.data / "none", fails=True))
+        # The objects alone, as whoever may can take them from afar.
+        remote = hub.data / "remote"
+        hub.start()
+        self.kubectl(hub, "delete", "cm", "later")
+        remote.write_bytes(subprocess.run([tool("which", "kubectl"), "--kubeconfig", hub.kubeconfig, "get", "--raw", "/backup"],
+                                          capture_output=True, timeout=PATIENCE, check=True).stdout)
+        hub.stop()
+        for backup in running, resting, remote:
             place = hub.data / f"{backup.name}-again"
-            self.hub_command("restore", backup, "--data", place)
+            self.command("restore", backup, "--data", place)
             again = Hub(place)
             self.addCleanup(lambda again=again: again.process.poll() is None and again.stop("kill"))
             self.assertEqual(names, self.kubectl(again, "get", "cm", "-A", "-o",
@@ -68,7 +75,7 @@ class DataTest(HubTest):
         damaged = bytearray(running.read_bytes())
         damaged[len(damaged) // 2] ^= 0x5a
         (hub.data / "damaged").write_bytes(damaged)
-        self.assertIn("damaged", self.hub_command("restore", hub.data / "damaged", "--data", hub.data / "new", fails=True))
+        self.assertIn("damaged", self.command("restore", hub.data / "damaged", "--data", hub.data / "new", fails=True))
         self.assertFalse((hub.data / "new").exists())
 
     def test_only_who_may_gets_a_backup(self):
@@ -158,7 +165,7 @@ class DataTest(HubTest):
         self.assertEqual(self.kubectl(hub, "get", "cm", "colors", "-o", "jsonpath={.data.wall}"), "white")
         self.assertIn("Internal error", self.kubectl(hub, "create", "namespace", "more", fails=True))
         elsewhere = disk.parent / "backup"
-        self.hub_command("backup", elsewhere, "--data", hub.data)
+        self.command("backup", elsewhere, "--data", hub.data)
         (disk / "filler").unlink()
         self.kubectl(hub, "create", "namespace", "more")
 
