@@ -86,7 +86,7 @@ Result<int> runExec(const ExecFlags& flags, const Surroundings& surroundings) {
                       },
                   .closed = [&] { cluster->loop.stop(); }});
   auto tellSize = [&] {
-    if (auto size = net::terminalSize())
+    if (auto size = net::terminalSize(STDOUT_FILENO))
       send(kResize, json::write(json::Object{{"Width", size->columns}, {"Height", size->rows}}));
   };
   Pending resized;

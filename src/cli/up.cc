@@ -19,6 +19,7 @@
 #include "cli/pod_requests.h"
 #include "cli/systems.h"
 #include "cli/up_file.h"
+#include "cli/up_view.h"
 #include "engine/engine.h"
 #include "hub/transport.h"
 #include "json/write.h"
@@ -199,6 +200,23 @@ Result<> applyAtStart(Cluster& cluster, const std::vector<std::string>& files,
                       {.force = true, .applied = [](const auto&, auto) {}, .failed = tell});
 }
 
+// Whose progress is shown: what makes pods, and our own kinds.
+std::vector<kube::Resource> viewedKinds(const Systems& systems) {
+  std::vector<kube::Resource> kinds{
+      {.group = "apps", .version = "v1", .plural = "deployments", .kind = "Deployment"},
+      {.group = "apps", .version = "v1", .plural = "statefulsets", .kind = "StatefulSet"},
+      {.group = "batch", .version = "v1", .plural = "jobs", .kind = "Job"}};
+  for (const json::Value& crd : crds(systems)) {
+    const json::Value& spec = crd["spec"];
+    kinds.push_back({.group = spec["group"].string(),
+                     .version = spec["versions"].at(0)["name"].string(),
+                     .plural = spec["names"]["plural"].string(),
+                     .kind = spec["names"]["kind"].string(),
+                     .namespaced = spec["scope"].string() == "Namespaced"});
+  }
+  return kinds;
+}
+
 // ----
 
 Result<int> runUp(const UpFlags& flags, const Surroundings& surroundings) {
@@ -208,7 +226,11 @@ Result<int> runUp(const UpFlags& flags, const Surroundings& surroundings) {
   fs::permissions(data, fs::perms::owner_all, code);
   CADRE_LET(UpFile up, UpFile::take(data));
   SystemClock clock;
-  Logger logger(clock, {.level = LogLevel::Warn}, Logger::stderrSink());
+  std::unique_ptr<UpView> view;
+  Logger logger(clock, {.level = LogLevel::Warn},
+                [&view, plain = Logger::stderrSink()](std::string_view line) {
+                  view ? view->say(line) : plain(line);
+                });
   Random random = Random::fromSystem();
   Cluster cluster;
   net::Loop& loop = cluster.loop;
@@ -268,10 +290,14 @@ Result<int> runUp(const UpFlags& flags, const Surroundings& surroundings) {
   surroundings.out(host->kubeconfig() + "\n");
   surroundings.err(format("cadre: up; try `kubectl --kubeconfig {} get pods -A`; Ctrl-C ends it\n",
                           host->kubeconfig()));
+  if (UpView::isPossible(surroundings))
+    view =
+        std::make_unique<UpView>(loop, *cluster.client, viewedKinds(flags.systems), surroundings);
   bool stopping = false;
   Pending closing;
   Pending signals = net::onSignals(loop, {SIGINT, SIGTERM}, [&](int) {
     if (std::exchange(stopping, true)) return loop.stop();  // the second time: now
+    view.reset();
     workloads.lead(false);
     systems.lead(false);
     supervisor->shutDown([&] {
@@ -282,6 +308,7 @@ Result<int> runUp(const UpFlags& flags, const Surroundings& surroundings) {
     });
   });
   loop.run();
+  view.reset();
   return 0;
 }
 

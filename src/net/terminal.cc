@@ -96,9 +96,9 @@ std::unique_ptr<Typing> Typing::begin(Loop& loop, bool raw, Handler handler) {
 
 bool isTerminal(int descriptor) { return ::isatty(descriptor) == 1; }
 
-std::optional<TerminalSize> terminalSize() {
+std::optional<TerminalSize> terminalSize(int descriptor) {
   struct winsize size{};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return std::nullopt;
+  if (::ioctl(descriptor, TIOCGWINSZ, &size) != 0) return std::nullopt;
   return TerminalSize{size.ws_row, size.ws_col};
 }
 

@@ -26,7 +26,7 @@ bool isTerminal(int descriptor);
 struct TerminalSize {
   int rows = 0, columns = 0;
 };
-// None: stdout is no terminal.
-std::optional<TerminalSize> terminalSize();
+// None: it is no terminal.
+std::optional<TerminalSize> terminalSize(int descriptor);
 
 }  // namespace cadre::net
