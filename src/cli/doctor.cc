@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t kMebibyte = 1u << 20;
 constexpr std::uint64_t kLittleSpace = 1024 * kMebibyte, kNoSpace = 32 * kMebibyte;
 constexpr std::uint64_t kFewFiles = 10'000, kNoFiles = 100;
-// `cadre up` has some forty open, and two or three more for each pod and each Service.
+// `cadre up` has some twenty open, two more for each pod and one for each port of a Service.
 constexpr std::uint64_t kFewOpenFiles = 1024;
 
 std::string sizeOf(std::uint64_t bytes) {

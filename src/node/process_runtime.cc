@@ -309,12 +309,13 @@ class ProcessRuntime final : public Runtime {
 }  // namespace
 
 Result<> tryProcesses(net::Loop& loop) {
+  const std::string path = "/usr/local/bin:/usr/bin:/bin";
+  // As containers are, and not with the whole of this machine in it: there mounts come and go.
+  std::vector<std::string> words = sandboxOf({.env = {{"PATH", path}}}, {}, "/dev/null");
+  words.insert(words.begin(), "bwrap");
+  words.insert(words.end(), {"--", "true"});
   auto tried = net::await<net::ProcessResult>(loop, [&](auto done) {
-    return net::runProcess(loop,
-                           {.argv = {"bwrap", "--unshare-user", "--unshare-pid", "--ro-bind", "/",
-                                     "/", "--proc", "/proc", "--", "true"},
-                            .env = {{"PATH", "/usr/local/bin:/usr/bin:/bin"}}},
-                           std::move(done));
+    return net::runProcess(loop, {.argv = words, .env = {{"PATH", path}}}, std::move(done));
   });
   if (!tried)
     return Error{.code = Code::NotFound,

@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import unittest
 
 from ups import CADRE, PATIENCE, UpCase
@@ -64,6 +65,28 @@ class DoctorTest(UpCase):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertEqual({one["check"] for one in json.loads(done.stdout)["findings"] if one["state"] == "missing"},
                          {"docker", "processes", "runtime"})
+
+    def test_docker_is_asked(self):
+        answers = [b'{"ServerVersion": "27.1", "MemoryLimit": true, "CpuCfsQuota": true}', b"no JSON"]
+        with socket.socket(socket.AF_UNIX) as server:
+            place = str(self.data.parent / "docker.sock")
+            server.bind(place)
+            server.listen()
+            def serve():
+                for answer in answers:
+                    with server.accept()[0] as one:
+                        one.recv(4096)
+                        one.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s" % (len(answer), answer))
+            thread = threading.Thread(target=serve, daemon=True)
+            thread.start()
+            env = {**os.environ, "DOCKER_HOST": f"unix://{place}"}
+            said, findings = self.findings(env=env)
+            self.assertEqual(said["runtime"], "docker")
+            self.assertEqual(findings["docker"]["meaning"], f"version 27.1 answers at {place}; the first pod makes a network of its own")
+            self.assertIn("memory, processors limited", findings["limits"]["meaning"])
+            said, findings = self.findings(env=env)
+            self.assertEqual((said["runtime"], findings["docker"]["state"]), ("process", "limited"), findings["docker"])
+            thread.join(PATIENCE)
 
     @unittest.skipIf(os.geteuid() != 0, "only root can be somebody else")
     def test_an_ordinary_user_is_told_of_what_is_not_theirs(self):
