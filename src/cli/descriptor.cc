@@ -12,10 +12,6 @@
 
 namespace cadre::cli {
 
-Descriptor::~Descriptor() {
-  if (descriptor_ >= 0) close(descriptor_);
-}
-
 Error cannot(std::string_view what, const std::string& path) {
   const int error = errno;
   Code code = Code::Unavailable;

@@ -28,6 +28,7 @@
 #include "net/http_client.h"
 #include "net/loop.h"
 #include "net/tls.h"
+#include "node/cgroup.h"
 #include "node/process_runtime.h"
 #include "wire/docker.h"
 
@@ -71,8 +72,17 @@ Result<> tryLowPort() {
   return tried;
 }
 
-// Which limits of process pods are kept: none yet.
-Limits processLimits() { return {}; }
+// Which limits of process pods are kept: groups with all of them are made, and taken away.
+Limits processLimits() {
+  const auto folders = node::controlFolders();
+  const node::Limits some{.memory_bytes = 64 << 20, .cpu_millis = 1000, .processes = 100};
+  auto made = node::makeGroups(folders, format("cadre-doctor-{}", getpid()), some);
+  if (!made) return {};
+  node::removeGroups(*made);
+  return {.memory = folders.contains("memory"),
+          .processors = folders.contains("cpu"),
+          .processes = folders.contains("pids")};
+}
 
 // What forbids namespaces to an ordinary user, with the value that allows them.
 std::vector<std::string> closedSettings() {
@@ -107,7 +117,7 @@ Result<Engine> askDocker(net::Loop& loop, const std::string& socket, const fs::p
                 .network = {},
                 .limits = {.memory = info["MemoryLimit"].boolean(),
                            .processors = info["CpuCfsQuota"].boolean(),
-                           .processes = false}};  // pods ask for none
+                           .processes = info["PidsLimit"].boolean()}};
   if (auto text = readAll(data / "docker/identity.json"))
     if (auto identity = json::parse(*text))
       engine.network = format("cadre-{}", (*identity)["id"].string());

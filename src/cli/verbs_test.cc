@@ -524,8 +524,10 @@ TEST_F(VerbsTest, FollowsPodsUntilAllHaveEnded) {
   given(pod("a"));
   status("pods/a", state("Pending", R"("waiting":{"reason":"ContainerCreating"})"));
   std::promise<void> waiting;
-  auto follows = std::async(std::launch::async, [&] {
-    return cadre({"logs", "-l", "app=job", "-f"}, [&] { waiting.set_value(); });
+  auto follows = std::async(std::launch::async, [&, told = false]() mutable {
+    return cadre({"logs", "-l", "app=job", "-f"}, [&] {
+      if (!std::exchange(told, true)) waiting.set_value();  // of the other pod, too
+    });
   });
   waiting.get_future().wait();
   given(pod("b"));
@@ -590,7 +592,7 @@ lastTimestamp: "2026-01-02T00:00:00Z"
   EXPECT_THAT(cadre({"describe", "cm", "child", "none"}).err,
               HasSubstr("configmap/none is not there"));
   EXPECT_EQ(cadre({"describe", "cm", "child", "none"}).code, 1);
-  EXPECT_EQ(cadre({"describe", "services"}).code, 1);
+  EXPECT_EQ(cadre({"describe", "jobs"}).code, 1);
   EXPECT_EQ(cadre({"describe"}).code, 2);
 }
 

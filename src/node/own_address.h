@@ -5,7 +5,7 @@
 
 #include <netinet/in.h>
 
-#include "node/descriptor.h"
+#include "base/descriptor.h"
 
 namespace cadre::node {
 

@@ -18,12 +18,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/format.h"
 #include "base/strings.h"
 #include "json/parse.h"
 #include "json/texts.h"
 #include "json/write.h"
-#include "node/descriptor.h"
 #include "node/log_file.h"
 #include "node/own_address.h"
 

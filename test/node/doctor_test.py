@@ -67,7 +67,7 @@ class DoctorTest(UpCase):
                          {"docker", "processes", "runtime"})
 
     def test_docker_is_asked(self):
-        answers = [b'{"ServerVersion": "27.1", "MemoryLimit": true, "CpuCfsQuota": true}', b"no JSON"]
+        answers = [b'{"ServerVersion": "27.1", "MemoryLimit": true, "CpuCfsQuota": true, "PidsLimit": true}', b"no JSON"]
         with socket.socket(socket.AF_UNIX) as server:
             place = str(self.data.parent / "docker.sock")
             server.bind(place)
@@ -83,7 +83,7 @@ class DoctorTest(UpCase):
             said, findings = self.findings(env=env)
             self.assertEqual(said["runtime"], "docker")
             self.assertEqual(findings["docker"]["meaning"], f"version 27.1 answers at {place}; the first pod makes a network of its own")
-            self.assertIn("memory, processors limited", findings["limits"]["meaning"])
+            self.assertIn("memory, processors, the number of processes are limited", findings["limits"]["meaning"])
             said, findings = self.findings(env=env)
             self.assertEqual((said["runtime"], findings["docker"]["state"]), ("process", "limited"), findings["docker"])
             thread.join(PATIENCE)

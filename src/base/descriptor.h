@@ -4,12 +4,12 @@
 
 #include <unistd.h>
 
-namespace cadre::node {
+namespace cadre {
 
-// A file descriptor that is closed in the end.
+// A file descriptor that is closed in the end; below 0: none.
 class Descriptor {
  public:
-  explicit Descriptor(int descriptor = -1) : descriptor_(descriptor) {}
+  explicit Descriptor(long descriptor = -1) : descriptor_(static_cast<int>(descriptor)) {}
   Descriptor(Descriptor&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
   Descriptor& operator=(Descriptor&& other) noexcept {
     std::swap(descriptor_, other.descriptor_);
@@ -26,4 +26,4 @@ class Descriptor {
   int descriptor_;
 };
 
-}  // namespace cadre::node
+}  // namespace cadre
