@@ -216,6 +216,7 @@ class Following {
     return synced_ && seen_any_ && streams_.empty() &&
            std::ranges::all_of(pods_, [](const auto& pod) { return isOver(pod.second); });
   }
+  bool isSynced() const { return synced_; }
   bool isEmpty() const { return synced_ && pods_.empty() && !seen_any_; }
   const std::optional<Error>& refused() const { return refused_; }
   int code() const { return code_; }
@@ -323,6 +324,7 @@ Result<int> followAllOf(Cluster& cluster, const Source& source, Reader& reader,
   Following following(cluster, source, reader, surroundings);
   auto over = [&] { return following.refused() || following.ended(); };
   if (!cluster.loop.runUntil(over, surroundings.patience)) {
+    cluster.loop.runUntil([&] { return over() || following.isSynced(); }, kForEver);
     if (following.isEmpty()) surroundings.err("no pods are there yet; waiting for them\n");
     if (std::string waits = following.waitsFor(); !waits.empty())
       surroundings.err(withoutControls(waits) + "\n");
