@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::size_t kReadBuffer = 64 << 10;
 constexpr std::size_t kMaxPipelined = 64 << 10;
+constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 constexpr std::size_t kMaxDropped = 16 << 20;  // of what a refused client still sends
 
 constexpr std::size_t kMany = 200;  // connections, whose memory is worth a look
@@ -29,7 +30,7 @@ constexpr Duration kTrimAfter = 2s;
 class ServerConnection;
 class Server;
 
-class Answer final : public ServerRequest {
+class Answer final : public StreamedRequest {
  public:
   explicit Answer(std::weak_ptr<ServerConnection> connection)
       : connection_(std::move(connection)) {}
@@ -46,10 +47,16 @@ class Answer final : public ServerRequest {
   }
   void acceptWebSocket(std::string subprotocol,
                        Function<void(std::unique_ptr<WebSocket>)> accepted) override;
+  std::optional<std::uint64_t> bodyLength() const override { return body_length; }
+  void readBody(Function<void(std::string_view piece)> got) override;
+  void onTaken(Function<void()> taken) override;
+  void switchProtocol(Headers answer_headers) override;
 
+  std::optional<std::uint64_t> body_length;
   bool keep_alive = true;
   bool chunks =
       true;  // HTTP/1.0 knows none: there the end of the connection is the end of the answer
+  bool begun() const { return state_ != State::Open; }
   void clientGone() {
     state_ = State::Done;
     if (gone_) std::exchange(gone_, nullptr)();
@@ -61,6 +68,7 @@ class Answer final : public ServerRequest {
 
   std::weak_ptr<ServerConnection> connection_;
   Function<void()> gone_;
+  std::optional<std::uint64_t> left_;  // of the answer's body, where its length was told
   State state_ = State::Open;
 };
 
@@ -110,7 +118,10 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
     if (closed_) return;
     busy_ = false;
     current_.reset();
-    if (!keep_alive || last_request_) {
+    wanted_ = nullptr;
+    taken_ = nullptr;
+    refused_ = !bodyIsOver();
+    if (!keep_alive || last_request_ || refused_) {
       closing_ = true;
       return flush();
     }
@@ -121,6 +132,20 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   }
   void abort() { close(); }
   std::unique_ptr<Stream> release();
+  bool bodyIsOver() const { return switched_ ? ended_ && pending_.empty() : parser_->is_done(); }
+  void readBody(Function<void(std::string_view)> got) {
+    if (closed_) return;
+    wanted_ = std::move(got);
+    auto request = current_.lock();
+    if (std::exchange(awaits_word_, false) && request && !request->begun()) send(kContinue);
+    loop_.post(weakly(&ServerConnection::giveBody));
+  }
+  void onTaken(Function<void()> taken) {
+    if (closed_) return;
+    taken_ = std::move(taken);
+    loop_.post(weakly(&ServerConnection::tellIfTaken));
+  }
+  void switchProtocol() { switched_ = true; }
 
  private:
   template <class Step>
@@ -165,9 +190,9 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
     parser_ = std::make_unique<Http1Parser</*isRequest=*/true>>(options_.max_header_bytes);
     body_ = {};
     countBody();
-    too_large_ = head_seen_ = parsing_ = false;
+    too_large_ = head_seen_ = parsing_ = awaits_word_ = false;
     parser_->on_body = [this](std::string_view data) {
-      if (body_.size() + data.size() > options_.max_body_bytes)
+      if (!streams() && body_.size() + data.size() > options_.max_body_bytes)
         too_large_ = true;
       else
         body_ += data;
@@ -189,7 +214,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   void tellIfItMayGo();
 
   void waitForBytes() {
-    if (reading_ || closed_ || pending_.size() > kMaxPipelined) return;
+    if (reading_ || closed_ || ended_ || pending_.size() > kMaxPipelined) return;
     reading_ = true;
     stream_->waitReadable(weakly(&ServerConnection::readBytes));
   }
@@ -204,6 +229,9 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
       case Stream::Status::WantWrite:
         return waitForBytes();
       case Stream::Status::Closed:
+        if (!switched_ || lingering_) return close();
+        ended_ = true;  // what has come before is still to be read
+        return giveBody();
       case Stream::Status::Failed:
         return close();
       case Stream::Status::Ok:
@@ -214,8 +242,52 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
       return dropped_ > kMaxDropped ? close() : waitForBytes();
     }
     pending_.append(buffer, io.bytes);
-    if (!busy_ && !closing_) parse();
+    if (!busy_ && !closing_)
+      parse();
+    else
+      giveBody();
     waitForBytes();
+  }
+
+  // The next piece of a streamed body, if it is there and asked for.
+  void giveBody() {
+    if (!wanted_) return;
+    auto keep = shared_from_this();
+    if (!switched_)
+      if (ErrorCode error = parseBody()) return refuseBody(error);
+    std::string piece = std::exchange(switched_ ? pending_ : body_, {});
+    if (!piece.empty() || bodyIsOver()) {
+      timer_.reset();
+      std::exchange(wanted_, nullptr)(piece);
+    } else if (!switched_) {
+      expect(options_.body_timeout);
+    }
+    waitForBytes();
+  }
+
+  ErrorCode parseBody() {
+    std::string_view rest = pending_;
+    ErrorCode error;
+    while (!rest.empty() && !parser_->is_done() && !error) {
+      std::size_t used = parser_->put(asio::const_buffer(rest.data(), rest.size()), error);
+      rest.remove_prefix(used);
+      if (used == 0) break;
+    }
+    pending_.erase(0, pending_.size() - rest.size());
+    return error == http::error::need_more ? ErrorCode() : error;
+  }
+
+  void refuseBody(ErrorCode error) {
+    auto request = current_.lock();
+    if (!request || request->begun()) return close();
+    busy_ = false;
+    wanted_ = nullptr;
+    request->clientGone();
+    if (!closed_) refuse(400, format("not an HTTP request: {}", error.message()));
+  }
+
+  void tellIfTaken() {
+    if (outgoing_.empty() && taken_) std::exchange(taken_, nullptr)();
   }
 
   void parse() {
@@ -237,6 +309,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
         if (std::string_view wrong = badFraming(); !wrong.empty())
           return refuse(400, std::string(wrong));
         headSeen();
+        if (streams()) return dispatch();
         if (closed_) return;  // it did not hear that it may go on
       }
       if (error == http::error::need_more) return;
@@ -276,9 +349,10 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
     head_seen_ = true;
     enter(Phase::Body);
     expect(options_.body_timeout);
-    if (equalsIgnoreCase(parser_->headers.get("expect"), "100-continue") &&
+    awaits_word_ = equalsIgnoreCase(parser_->headers.get("expect"), "100-continue");
+    if (awaits_word_ && !streams() &&
         parser_->content_length().value_or(0) <= options_.max_body_bytes)
-      send("HTTP/1.1 100 Continue\r\n\r\n");
+      send(kContinue);
   }
 
   void refuse(int status, const std::string& why) {
@@ -290,6 +364,7 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   }
 
   void dispatch();
+  bool streams() const;
 
   void flush() {
     while (!outgoing_.empty() && !closed_) {
@@ -320,8 +395,10 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   void writable() {
     waiting_writable_ = false;
     flush();
-    if (!closed_) noteBacklog();
+    if (closed_) return;
+    noteBacklog();
     tellIfItMayGo();
+    tellIfTaken();
   }
 
   Loop& loop_;
@@ -337,6 +414,8 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   std::size_t noted_ = 0;    // of outgoing_, in what all have together
   std::size_t counted_ = 0;  // of body_
   std::weak_ptr<Answer> current_;
+  Function<void(std::string_view)> wanted_;  // who waits for a piece of the body
+  Function<void()> taken_;
   Pending timer_;
   Phase phase_ = Phase::Head;
   Instant since_;  // when it entered that phase
@@ -344,6 +423,8 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   bool first_ = true, reading_ = false, parsing_ = false, head_seen_ = false, too_large_ = false;
   bool busy_ = false, closing_ = false, closed_ = false, last_request_ = false,
        waiting_writable_ = false, refused_ = false, lingering_ = false;
+  // Of a streamed request: it is to be told to go on; another protocol is spoken; and has ended.
+  bool awaits_word_ = false, switched_ = false, ended_ = false;
 };
 
 class Server final : public HttpServer {
@@ -353,6 +434,10 @@ class Server final : public HttpServer {
         options_(std::move(options)),
         handler_(std::move(handler)),
         acceptor_(contextOf(loop)) {}
+  Server(Loop& loop, HttpServerOptions options, StreamHandler handler)
+      : Server(loop, std::move(options), Handler()) {
+    stream_handler_ = std::move(handler);
+  }
 
   ~Server() override {
     alive_.reset();
@@ -398,7 +483,10 @@ class Server final : public HttpServer {
     tellIfDrained();
   }
 
-  void handle(std::shared_ptr<ServerRequest> request) { handler_(std::move(request)); }
+  bool streams() const { return static_cast<bool>(stream_handler_); }
+  void handle(std::shared_ptr<StreamedRequest> request) {
+    streams() ? stream_handler_(std::move(request)) : handler_(std::move(request));
+  }
 
   // False: all have too much together, and this one has more than its share.
   bool note(std::size_t before, std::size_t now) {
@@ -512,6 +600,7 @@ class Server final : public HttpServer {
   Loop& loop_;
   const HttpServerOptions options_;
   Handler handler_;
+  StreamHandler stream_handler_;  // instead of it
   asio::ip::tcp::acceptor acceptor_;
   std::shared_ptr<TlsContext> tls_;
   std::set<std::shared_ptr<ServerConnection>> connections_;
@@ -537,6 +626,7 @@ void ServerConnection::dispatch() {
   auto request = std::make_shared<Answer>(weak_from_this());
   request->keep_alive = parser_->keep_alive();
   request->chunks = parser_->version >= 11;
+  if (!parser_->chunked()) request->body_length = parser_->content_length().value_or(0);
   request->method = std::move(parser_->method);
   request->target = std::move(parser_->target);
   request->headers = std::move(parser_->headers);
@@ -550,6 +640,8 @@ void ServerConnection::dispatch() {
   current_ = request;
   server_->handle(std::move(request));
 }
+
+bool ServerConnection::streams() const { return server_ && server_->streams(); }
 
 void ServerConnection::tellIfItMayGo() {
   if (!closed_ && mayGo()) server_->mayHaveRoom();
@@ -569,6 +661,8 @@ void ServerConnection::close() {
   if (std::exchange(closed_, true)) return;
   auto keep = shared_from_this();
   timer_.reset();
+  wanted_ = nullptr;
+  taken_ = nullptr;
   if (stream_) stream_->close();
   // First the server: whoever hears that the client is gone may destroy it.
   if (server_) std::exchange(server_, nullptr)->closed(keep);
@@ -585,6 +679,8 @@ std::unique_ptr<Stream> ServerConnection::release() {
   return stream;
 }
 
+bool hasNoBody(int status) { return status == 204 || status == 304; }
+
 std::string Answer::head(int status, const Headers& answer_headers,
                          std::string_view framing) const {
   std::string out = format("HTTP/1.1 {} {}\r\n", status, statusText(status));
@@ -600,7 +696,8 @@ void Answer::respond(int status, Headers answer_headers, std::string answer_body
   if (std::exchange(state_, State::Done) != State::Open) return;
   auto connection = connection_.lock();
   if (!connection) return;
-  bool bodiless = status == 204 || status == 304;
+  keep_alive = keep_alive && connection->bodyIsOver();
+  bool bodiless = hasNoBody(status);
   std::string out = head(status, answer_headers,
                          bodiless ? "" : format("Content-Length: {}\r\n", answer_body.size()));
   if (method != "HEAD" && !bodiless) out += answer_body;
@@ -612,13 +709,23 @@ void Answer::respond(int status, Headers answer_headers, std::string answer_body
 void Answer::begin(int status, Headers answer_headers) {
   if (state_ != State::Open) return;
   state_ = State::Streaming;
-  keep_alive = keep_alive && chunks;
+  if (hasNoBody(status))
+    left_ = 0;
+  else if (auto length = parseInt(answer_headers.get("content-length")))
+    left_ = static_cast<std::uint64_t>(*length);
+  keep_alive = keep_alive && (chunks || left_);
+  chunks = chunks && !left_;
   if (auto connection = connection_.lock())
     connection->send(head(status, answer_headers, chunks ? "Transfer-Encoding: chunked\r\n" : ""));
 }
 
 void Answer::write(std::string_view piece) {
-  if (state_ != State::Streaming || piece.empty() || method == "HEAD") return;
+  if (state_ != State::Streaming || method == "HEAD") return;
+  if (left_) {
+    piece = piece.substr(0, *left_);
+    *left_ -= piece.size();
+  }
+  if (piece.empty()) return;
   if (auto connection = connection_.lock()) {
     if (!chunks) return connection->send(piece);
     std::string chunk = format("{:x}\r\n", piece.size());
@@ -637,9 +744,30 @@ void Answer::end() {
   if (state_ != State::Streaming) return;
   state_ = State::Done;
   if (auto connection = connection_.lock()) {
+    if (left_.value_or(0) > 0 && method != "HEAD") return connection->abort();
     bool keep_open = keep_alive;  // as in respond()
     if (method != "HEAD" && chunks) connection->send("0\r\n\r\n");
     connection->answered(keep_open);
+  }
+}
+
+void Answer::readBody(Function<void(std::string_view piece)> got) {
+  if (auto connection = connection_.lock()) connection->readBody(std::move(got));
+}
+
+void Answer::onTaken(Function<void()> taken) {
+  if (auto connection = connection_.lock()) connection->onTaken(std::move(taken));
+}
+
+void Answer::switchProtocol(Headers answer_headers) {
+  if (state_ != State::Open) return;
+  state_ = State::Streaming;
+  keep_alive = true;
+  std::string out = head(101, answer_headers, "");
+  keep_alive = chunks = false;
+  if (auto connection = connection_.lock()) {
+    connection->switchProtocol();
+    connection->send(out);
   }
 }
 
@@ -682,6 +810,14 @@ std::string_view statusText(int status) {
 
 Result<std::unique_ptr<HttpServer>> HttpServer::listen(Loop& loop, HttpServerOptions options,
                                                        Handler handler) {
+  auto server = std::make_unique<Server>(loop, std::move(options), std::move(handler));
+  CADRE_TRY(server->open());
+  return std::unique_ptr<HttpServer>(std::move(server));
+}
+
+Result<std::unique_ptr<HttpServer>> HttpServer::listenStreamed(Loop& loop,
+                                                               HttpServerOptions options,
+                                                               StreamHandler handler) {
   auto server = std::make_unique<Server>(loop, std::move(options), std::move(handler));
   CADRE_TRY(server->open());
   return std::unique_ptr<HttpServer>(std::move(server));

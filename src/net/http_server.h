@@ -29,6 +29,7 @@ class ServerRequest {
   virtual ~ServerRequest() = default;
   virtual void respond(int status, Headers headers, std::string body) = 0;
 
+  // With a Content-Length among the headers, what is written has to be as long as that.
   virtual void begin(int status, Headers headers) = 0;
   // Queues a piece. The backlog is what the client has not taken yet.
   virtual void write(std::string_view piece) = 0;
@@ -43,6 +44,22 @@ class ServerRequest {
                                Function<void(std::unique_ptr<WebSocket>)> accepted) = 0;
 };
 
+// One that is handed over when its head is there: `body` stays empty, and the body is read as it
+// comes. It may also be answered by going on in another protocol.
+class StreamedRequest : public ServerRequest {
+ public:
+  // None: the client does not know it yet.
+  virtual std::optional<std::uint64_t> bodyLength() const = 0;
+  // Calls once, and not from inside, with the next piece; an empty one is the end. Until then only
+  // a little is taken from the network. A client that sends nothing for `body_timeout` is cut off.
+  virtual void readBody(Function<void(std::string_view piece)> got) = 0;
+  // Calls once, and not from inside, when the client has taken all that was written.
+  virtual void onTaken(Function<void()> taken) = 0;
+  // Answers 101. From then on all that is written goes out as it is, and readBody() gives what
+  // comes as it is, with no limit of time.
+  virtual void switchProtocol(Headers headers) = 0;
+};
+
 struct HttpServerOptions {
   std::string address = "127.0.0.1";
   std::uint16_t port = 0;  // 0: any free one
@@ -51,7 +68,7 @@ struct HttpServerOptions {
   // while every one has a request, more wait in the system's queue.
   std::size_t max_connections = 4096;
   std::uint32_t max_header_bytes = 64 << 10;
-  std::size_t max_body_bytes = 3 << 20;      // more is answered 413
+  std::size_t max_body_bytes = 3 << 20;      // more is answered 413; streamed ones have no limit
   std::size_t max_backlog_bytes = 64 << 20;  // a client that takes nothing is cut off here
   // And where all of them together take too little, those that are furthest behind.
   std::size_t max_backlog_together = 512 << 20;
@@ -67,6 +84,7 @@ struct HttpServerOptions {
 class HttpServer {
  public:
   using Handler = Function<void(std::shared_ptr<ServerRequest>)>;
+  using StreamHandler = Function<void(std::shared_ptr<StreamedRequest>)>;
   virtual ~HttpServer() = default;
   virtual std::uint16_t port() const = 0;
   virtual std::size_t connections() const = 0;
@@ -77,6 +95,8 @@ class HttpServer {
 
   static Result<std::unique_ptr<HttpServer>> listen(Loop& loop, HttpServerOptions options,
                                                     Handler handler);
+  static Result<std::unique_ptr<HttpServer>> listenStreamed(Loop& loop, HttpServerOptions options,
+                                                            StreamHandler handler);
 };
 
 std::string_view statusText(int status);

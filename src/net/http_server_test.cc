@@ -644,5 +644,147 @@ TEST(WebSocket, EchoesTextAndBinaryAndSaysGoodbye) {
   socket.reset();  // before its loop
 }
 
+// ---- Requests that are handed over with their head
+
+struct Streaming : Served {
+  std::shared_ptr<StreamedRequest> request;
+  std::string body;
+  int gone = 0;
+  bool over = false;
+
+  explicit Streaming(Function<void(Streaming&)> handle, HttpServerOptions options = {})
+      : Served(echo()) {
+    server = *HttpServer::listenStreamed(
+        loop, std::move(options),
+        [this, handle = std::move(handle)](std::shared_ptr<StreamedRequest> streamed) {
+          request = std::move(streamed);
+          body.clear();
+          over = false;
+          request->onGone([this] { ++gone; });
+          handle(*this);
+        });
+  }
+  void readAll(Function<void()> then) {
+    request->readBody([this, then = std::move(then)](std::string_view piece) mutable {
+      body += piece;
+      over = piece.empty();
+      over ? then() : readAll(std::move(then));
+    });
+  }
+};
+
+TEST(HttpServer, StreamsBodiesIn) {
+  Streaming served([](Streaming& self) {
+    self.readAll([&self] { self.request->respond(200, {}, self.body); });
+  });
+  EXPECT_EQ(served.raw("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\none"
+                       "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+                       "1\r\nt\r\n2;ext=1\r\nwo\r\n0\r\nTrailer: x\r\n\r\n"
+                       "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"),
+            "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\none"
+            "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\ntwo"
+            "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+  EXPECT_EQ(served.gone, 0);
+  EXPECT_THAT(served.raw("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n"
+                         "Expect: 100-continue\r\nConnection: close\r\n\r\none"),
+              StartsWith("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n"));
+}
+
+TEST(HttpServer, AStreamedBodyThatNobodyReadsStaysInTheNetwork) {
+  Streaming served([](Streaming&) {});
+  asio::ip::tcp::socket socket(contextOf(served.loop));
+  socket.connect({asio::ip::make_address("127.0.0.1"), served.server->port()});
+  asio::write(socket, asio::buffer(std::string(
+                          "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n")));
+  socket.non_blocking(true);
+  std::string piece(1 << 16, 'x');
+  std::size_t sent = 0;
+  auto push = [&] {
+    for (int idle_turns = 0; idle_turns < 50 && sent < 64u << 20; ++idle_turns) {
+      ErrorCode error;
+      while (std::size_t count = socket.write_some(asio::buffer(piece), error)) {
+        sent += count;
+        idle_turns = 0;
+        if (error || sent >= 64u << 20) break;
+      }
+      served.loop.runUntil([] { return false; }, 1ms);
+    }
+  };
+  push();
+  EXPECT_LT(sent, 64u << 20);
+  EXPECT_EQ(served.request->body, "");
+  served.readAll([] {});
+  push();
+  EXPECT_GE(sent, 64u << 20) << "it goes on when somebody reads";
+}
+
+TEST(HttpServer, ABrokenStreamedBodyIsRefusedAndItsRequestGone) {
+  Streaming served([](Streaming& self) { self.readAll([] {}); });
+  const std::string head = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+  for (const std::string bad : {"zz\r\n", "2\r\nabc\r\n", "-1\r\n\r\n"}) {
+    served.gone = 0;
+    EXPECT_THAT(served.raw(head + bad + "GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n"),
+                StartsWith("HTTP/1.1 400 "))
+        << bad;
+    EXPECT_EQ(served.gone, 1) << bad;
+    EXPECT_EQ(served.request->target, "/");
+    EXPECT_FALSE(served.over);
+  }
+  Streaming begun([](Streaming& self) {
+    self.request->begin(200, {});
+    self.readAll([] {});
+  });
+  EXPECT_EQ(begun.raw(head + "zz\r\n"), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+  EXPECT_EQ(begun.gone, 1);
+}
+
+TEST(HttpServer, WhoAnswersWithoutReadingTheBodyIsHeard) {
+  Streaming served([](Streaming& self) { self.request->respond(403, {}, "no"); });
+  EXPECT_EQ(served.raw("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 40\r\n\r\n"
+                       "GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n"),
+            "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno");
+}
+
+TEST(HttpServer, StreamedClientsThatSendNothingAreCutOff) {
+  Streaming served([](Streaming& self) { self.readAll([] {}); }, {.body_timeout = 20ms});
+  EXPECT_EQ(served.raw("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc"), "");
+  EXPECT_EQ(served.gone, 1);
+  EXPECT_EQ(served.body, "abc");
+}
+
+TEST(HttpServer, AnAnswerWhoseLengthWasToldHasIt) {
+  auto answer = [](std::string body) {
+    return [body](Streaming& self) {
+      self.request->begin(200, {{"Content-Length", "4"}});
+      self.request->write(body);
+      self.request->end();
+    };
+  };
+  const std::string request = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+  const std::string last = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+  const std::string head = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n";
+  EXPECT_EQ(Streaming(answer("four")).raw(request + last),
+            head + "\r\nfour" + head + "Connection: close\r\n\r\nfour");
+  EXPECT_EQ(Streaming(answer("toolong")).raw(last), head + "Connection: close\r\n\r\ntool");
+  EXPECT_EQ(Streaming(answer("few")).raw(request + last), head + "\r\nfew") << "cut";
+  EXPECT_EQ(Streaming(answer("four")).raw("HEAD / HTTP/1.1\r\nHost: x\r\n\r\n" + last),
+            head + "\r\n" + head + "Connection: close\r\n\r\nfour");
+}
+
+TEST(HttpServer, GoesOnInAnotherProtocol) {
+  Streaming served(
+      [](Streaming& self) {
+        self.request->switchProtocol({{"Upgrade", "echo"}, {"Connection", "Upgrade"}});
+        self.request->readBody([&self](std::string_view piece) {
+          self.request->write(piece);
+          self.request->onTaken([&self] { self.request->end(); });
+        });
+      },
+      {.body_timeout = 20ms});
+  EXPECT_EQ(served.raw("GET / HTTP/1.1\r\nHost: x\r\n\r\n\1\2 as it is"),
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n"
+            "\1\2 as it is");
+}
+
 }  // namespace
 }  // namespace cadre::net
