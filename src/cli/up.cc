@@ -26,6 +26,7 @@
 #include "kinds/kaos/tools.h"
 #include "kube/discovery.h"
 #include "node/docker_runtime.h"
+#include "node/ingress_server.h"
 #include "node/process_runtime.h"
 #include "node/service_proxy.h"
 #include "node/supervisor.h"
@@ -51,6 +52,7 @@ const kube::Resource kDefinitions{.group = "apiextensions.k8s.io",
 struct UpFlags {
   HubFlags hub;
   std::string runtime = "auto";
+  std::uint16_t ingress_port = 8080;
   std::vector<std::string> files;
   Systems systems;
 };
@@ -285,6 +287,11 @@ Result<int> runUp(const UpFlags& flags, const Surroundings& surroundings) {
           .logger = &logger,
           .names = [&](std::string_view ns) { return proxy.namesFor(ns); },
           .links = [&](std::string_view ns, bool all) { return proxy.linksFor(ns, all); }});
+  node::IngressServer ingresses(
+      loop, *node_client, random, proxy,
+      {.port = flags.ingress_port, .logger = &logger, .tell = [&](const std::string& line) {
+         surroundings.err(format("cadre: {}\n", line));
+       }});
 
   CADRE_TRY(applyAtStart(cluster, flags.files, surroundings));
   surroundings.out(host->kubeconfig() + "\n");
@@ -348,6 +355,10 @@ void addUp(CLI::App& app, const Surroundings& surroundings, int& exit_code) {
   command->add_option("--data", flags->hub.data, "Folder for all that it keeps")
       ->capture_default_str();
   command->add_option("--port", flags->hub.port, "Of the API; 0: any free one")
+      ->capture_default_str();
+  command
+      ->add_option("--ingress-port", flags->ingress_port,
+                   "Where Ingresses are served, when there are some; 0: any free one")
       ->capture_default_str();
   command
       ->add_option("--runtime", flags->runtime,

@@ -22,17 +22,19 @@ struct Planned {
 };
 
 const Planned* find(const std::string& kind) {
-  static const Planned kAll[] = {{kPods, nullptr},
-                                 {kReplicaSets, planReplicaSet},
-                                 {kDeployments, planDeployment},
-                                 {kStatefulSets, planStatefulSet},
-                                 {kControllerRevisions, nullptr},
-                                 {kJobs, planJob},
-                                 {kCronJobs, planCronJob},
-                                 {kServices, planService},
-                                 {kNamespaces, [](const json::Value& object, engine::World& world) {
-                                    return planNamespace(object, world, "AUTHORITY");
-                                  }}};
+  static const Planned kAll[] = {
+      {kPods, nullptr},
+      {kReplicaSets, planReplicaSet},
+      {kDeployments, planDeployment},
+      {kStatefulSets, planStatefulSet},
+      {kControllerRevisions, nullptr},
+      {kJobs, planJob},
+      {kCronJobs, planCronJob},
+      {kServices, planService},
+      {kNamespaces, [](const json::Value& object,
+                       engine::World& world) { return planNamespace(object, world, "AUTHORITY"); }},
+      {kIngressClasses, nullptr},
+      {kIngresses, planIngress}};
   for (const Planned& one : kAll)
     if (one.resource.kind == kind) return &one;
   ADD_FAILURE() << "no such kind: " << kind;

@@ -36,6 +36,13 @@ const kube::Resource kNamespaces{
 const kube::Resource kServiceAccounts{
     .version = "v1", .plural = "serviceaccounts", .kind = "ServiceAccount"};
 const kube::Resource kConfigMaps{.version = "v1", .plural = "configmaps", .kind = "ConfigMap"};
+const kube::Resource kIngresses{
+    .group = "networking.k8s.io", .version = "v1", .plural = "ingresses", .kind = "Ingress"};
+const kube::Resource kIngressClasses{.group = "networking.k8s.io",
+                                     .version = "v1",
+                                     .plural = "ingressclasses",
+                                     .kind = "IngressClass",
+                                     .namespaced = false};
 const engine::Index kByNamespace{"namespace", [](const json::Value& object) {
                                    return std::vector{std::string(kube::ns(object))};
                                  }};

@@ -9,7 +9,8 @@
 namespace cadre::node {
 
 extern const kube::Resource kPods, kReplicaSets, kDeployments, kJobs, kCronJobs, kStatefulSets,
-    kControllerRevisions, kClaims, kServices, kSlices, kNamespaces, kServiceAccounts, kConfigMaps;
+    kControllerRevisions, kClaims, kServices, kSlices, kNamespaces, kServiceAccounts, kConfigMaps,
+    kIngresses, kIngressClasses;
 // Pods by where they are.
 extern const engine::Index kByNamespace;
 

@@ -19,11 +19,6 @@ constexpr std::string_view kServiceName = "kubernetes.io/service-name";
 
 bool isHeadless(const Value& service) { return service["spec"]["clusterIP"].string() == "None"; }
 
-// Slices say nothing when they mean yes.
-bool isReadyEndpoint(const Value& endpoint) {
-  return endpoint["conditions"]["ready"].boolean(true);
-}
-
 }  // namespace
 
 struct ServiceProxy::Impl {
@@ -38,22 +33,10 @@ struct ServiceProxy::Impl {
         slices(client, {.resource = kSlices}, random,
                [this](const kube::Mirror::Change& change) { sliceChanged(change); }) {}
 
-  // Where the ready pods of a Service offer that port.
-  std::vector<net::Place> placesOf(const kube::ObjectKey& service, const std::string& port) const {
-    std::vector<net::Place> out;
+  const Slices& slicesOf(const kube::ObjectKey& service) const {
+    static const Slices kNone;
     auto found = endpoints.find(service);
-    if (found == endpoints.end()) return out;
-    for (const auto& [name, slice] : found->second) {
-      std::optional<std::uint16_t> number;
-      for (const Value& one : slice["ports"].array())
-        if (one["name"].string() == port)
-          number = static_cast<std::uint16_t>(one["port"].integer());
-      if (!number) continue;
-      for (const Value& endpoint : slice["endpoints"].array())
-        if (isReadyEndpoint(endpoint))
-          out.push_back({endpoint["addresses"].at(0).string(), *number});
-    }
-    return out;
+    return found == endpoints.end() ? kNone : found->second;
   }
 
   void sliceChanged(const kube::Mirror::Change& change) {
@@ -80,7 +63,8 @@ struct ServiceProxy::Impl {
         if (const std::string& protocol = port["protocol"].string();
             protocol.empty() || protocol == "TCP")
           table.entries[{address, static_cast<std::uint16_t>(port["port"].integer())}] = {
-              key.text(), key == kApi ? std::vector{api} : placesOf(key, port["name"].string())};
+              key.text(),
+              key == kApi ? std::vector{api} : readyPlaces(slicesOf(key), port["name"].string())};
     });
     relays.listen(table);
     if (std::exchange(told_table, table) != table) served(table);
@@ -102,9 +86,7 @@ struct ServiceProxy::Impl {
         if (!address.empty()) add(address, key.name, key.ns, near);
         return;
       }
-      auto found = endpoints.find(key);
-      if (found == endpoints.end()) return;
-      for (const auto& [slice, object] : found->second)
+      for (const auto& [slice, object] : slicesOf(key))
         for (const Value& endpoint : object["endpoints"].array()) {
           if (!isReadyEndpoint(endpoint)) continue;
           const std::string& place = endpoint["addresses"].at(0).string();
@@ -121,8 +103,7 @@ struct ServiceProxy::Impl {
   const Function<void()> changed;
   const Function<void(const ServiceTable&)> served;
   ServiceRelays relays;
-  // By Service, then by the name of the slice.
-  std::map<kube::ObjectKey, std::map<std::string, Value>> endpoints;
+  std::map<kube::ObjectKey, Slices> endpoints;  // by Service
   ServiceTable told_table;
   std::string told;  // the names
   Pending soon;
@@ -145,5 +126,10 @@ std::map<std::string, std::string> ServiceProxy::linksFor(std::string_view ns, b
 }
 
 std::string ServiceProxy::namesFor(std::string_view ns) const { return impl_->names(ns); }
+
+Result<std::vector<net::Place>> ServiceProxy::placesOf(const IngressBackend& backend) const {
+  return node::placesOf(backend, impl_->services.find(backend.service).value_or(Value()),
+                        impl_->slicesOf(backend.service));
+}
 
 }  // namespace cadre::node

@@ -7,7 +7,7 @@
 #include "base/random.h"
 #include "kube/client.h"
 #include "net/loop.h"
-#include "node/service_table.h"
+#include "node/ingress_table.h"
 
 namespace cadre::node {
 
@@ -26,6 +26,9 @@ class ServiceProxy {
   std::string namesFor(std::string_view ns) const;
   // The Services that a pod there is told of in its environment: the API, and all of its namespace.
   std::map<std::string, std::string> linksFor(std::string_view ns, bool all) const;
+
+  // As placesOf() in ingress_table.h, of what there is now.
+  Result<std::vector<net::Place>> placesOf(const IngressBackend& backend) const;
 
  private:
   struct Impl;

@@ -20,12 +20,14 @@ std::vector<engine::Served> workloadKinds(const std::string& authority) {
                    .plan = [authority](const json::Value& object, engine::World& world) {
                      return planNamespace(object, world, authority);
                    }});
+  kinds.push_back({.resource = kIngresses, .plan = planIngress});
   return kinds;
 }
 
 std::vector<engine::Scope> workloadScopes() {
   return {{.resource = kPods, .which = engine::Scope::Which::All, .indexes = {kByNamespace}},
           {.resource = kSlices, .which = engine::Scope::Which::All},
+          {.resource = kIngressClasses, .which = engine::Scope::Which::All},
           {.resource = kControllerRevisions, .which = engine::Scope::Which::All},
           {.resource = kClaims, .which = engine::Scope::Which::All},
           {.resource = kServiceAccounts, .which = engine::Scope::Which::All},

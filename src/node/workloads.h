@@ -19,6 +19,12 @@ engine::Plan planJob(const json::Value& job, engine::World& world);
 engine::Plan planService(const json::Value& service, engine::World& world);
 engine::Plan planNamespace(const json::Value& object, engine::World& world,
                            const std::string& authority);
+engine::Plan planIngress(const json::Value& ingress, engine::World& world);
 engine::Plan planCronJob(const json::Value& cron_job, engine::World& world);
+
+// The class that Ingresses have where they name none; its annotation says at which port they are
+// served. 0: at none yet.
+inline constexpr std::string_view kIngressPort = "cadre.dev/port";
+json::Value ingressClass(std::uint16_t port);
 
 }  // namespace cadre::node
