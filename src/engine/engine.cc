@@ -421,9 +421,14 @@ void Engine::settle(const Ref& ref, const json::Value& object, Plan& plan,
   std::erase_if(entry.failures, [&](const auto& failure) {
     return failure.first != ref && !concerned.contains(failure.first);
   });
+  std::set<Ref> wanted;
+  for (const Child& child : plan.children) wanted.insert(child.ref());
   std::erase_if(entry.strangers, [&](const auto& stranger) {
-    bool settled = !concerned.contains(stranger.first);
-    if (settled) unsubscribe(ref, {.what = Read::What::Object, .ref = stranger.first});
+    const auto& [child, alone] = stranger;
+    // As long as only its own watch tells that all is well, only that one will tell when it is not.
+    bool settled =
+        !concerned.contains(child) && (!alone || picture_.holds(child) || !wanted.contains(child));
+    if (settled) unsubscribe(ref, {.what = Read::What::Object, .ref = child});
     return settled;
   });
 

@@ -203,6 +203,11 @@ std::optional<json::Value> Picture::find(const Ref& ref) const {
   return object;
 }
 
+bool Picture::holds(const Ref& ref) const {
+  auto found = known_.find(ref.resource);
+  return found != known_.end() && found->second->table.find(ref.key);
+}
+
 std::vector<kube::ObjectKey> Picture::keys(const kube::Resource& resource, std::string_view index,
                                            const std::string& value) const {
   auto known = known_.find(resource);

@@ -56,6 +56,8 @@ class Picture {
   // Where single objects may be read, this begins to watch it.
   Source::State state(const Ref& ref);
   std::optional<json::Value> find(const Ref& ref) const;
+  // Whether it is among those that are watched together, and not only by itself.
+  bool holds(const Ref& ref) const;
   std::vector<kube::ObjectKey> keys(const kube::Resource& resource, std::string_view index,
                                     const std::string& value) const;
   // Everything that carries the owner's mark.

@@ -112,6 +112,8 @@ System kaosSystem() {
 TEST(Simulation, WhatWasFoundStaysMended) {
   System system = kaosSystem();
   for (std::uint64_t seed : {
+           3046,  // what lost our label was seen well by its own watch alone, which was then given
+                  // up
            3045,  // a write was sent again after Retry-After without the lease
            4521,  // so was an event, told after the answer to a status
            9306,  // the answer to a write came after a list that was without it, and stayed
