@@ -5,6 +5,7 @@ import http.client
 import json
 import re
 import ssl
+import tempfile
 import urllib.parse
 
 # resource: where it is found, and its kind
@@ -28,14 +29,26 @@ class Refused(Exception):
 
 
 class Login:
-    """What a kubeconfig of tools/cluster says."""
+    """What a kubeconfig says, of tools/cluster (a token) or of the hub (a client certificate)."""
 
     def __init__(self, kubeconfig):
         with open(kubeconfig) as file:
             text = file.read()
         self.server = re.search(r"server: (\S+)", text)[1]
-        self.ca = base64.b64decode(re.search(r"certificate-authority-data: (\S+)", text)[1]).decode()
-        self.token = re.search(r"token: (\S+)", text)[1]
+        self.ca = decoded(text, "certificate-authority-data")
+        token = re.search(r"token: (\S+)", text)
+        self.token = token[1] if token else None
+        self.headers = {"Authorization": f"Bearer {self.token}"} if token else {}
+        self.context = ssl.create_default_context(cadata=self.ca)
+        if not token:
+            with tempfile.NamedTemporaryFile("w") as file:  # there is no way without one
+                file.write(decoded(text, "client-certificate-data") + decoded(text, "client-key-data"))
+                file.flush()
+                self.context.load_cert_chain(file.name)
+
+
+def decoded(text, field):
+    return base64.b64decode(re.search(field + r": (\S+)", text)[1]).decode()
 
 
 class Kube:
@@ -43,17 +56,16 @@ class Kube:
 
     def __init__(self, login):
         self.login = login
-        self.context = ssl.create_default_context(cadata=login.ca)
         self.connection = None
 
     def ask(self, method, path, body=None, content_type="application/json"):
-        headers = {"Authorization": f"Bearer {self.login.token}", "Content-Type": content_type}
+        headers = {**self.login.headers, "Content-Type": content_type}
         sent = None if body is None else json.dumps(body)
         for again in (True, False):
             if not self.connection:
                 address = urllib.parse.urlparse(self.login.server)
                 self.connection = http.client.HTTPSConnection(address.hostname, address.port, timeout=60,
-                                                              context=self.context)
+                                                              context=self.login.context)
             try:
                 self.connection.request(method, path, sent, headers)
                 answer = self.connection.getresponse()
@@ -70,7 +82,7 @@ class Kube:
 
     def stream(self, path, version, over):
         """Lines of one watch after another, each from where the last one ended, until `over` says so."""
-        headers = {"Authorization": f"Bearer {self.login.token}"}
+        headers = self.login.headers
         while not over():
             self.connection.request("GET", path % version, headers=headers)
             answer = self.connection.getresponse()

@@ -1,118 +1,25 @@
-"""`cadre up` with pods that are containers, by a Docker of the test's own: with its own folders and socket, in a network
-namespace of its own, where its bridges and its firewall are in nobody's way."""
+"""`cadre up` with pods that are containers, by a Docker of the test's own."""
 
-import ctypes
-import http.client
-import io
 import json
 import os
-import pathlib
 import random
 import re
 import shutil
 import signal
-import socket
 import subprocess
-import tarfile
 import tempfile
 import time
 import unittest
 import urllib.error
-import urllib.parse
 import urllib.request
 
+from dockers import Engine, enter_own_network, with_docker
 from ups import CADRE, PATIENCE, ROOT, UpCase, tool, wait_until
 
 KILLS = int(os.environ.get("CADRE_KILLS", "4"))
-CLONE_NEWNET = 0x40000000
-DOCKERD = shutil.which("dockerd", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
-BUSYBOX = shutil.which("busybox")
 # What a server says to a request, at HOST PORT.
 ASK = """ask() { bash -c 'exec 3<> /dev/tcp/$0/$1 && printf "GET /text HTTP/1.0\\r\\n\\r\\n" >&3 && timeout 5 cat <&3 | grep hello' $1 $2; }; """
 WEB = "exec httpd -f -vv -p 8080 -h /page"
-
-
-def enter_own_network(test_class):
-    """From now on, until the class is done with."""
-    system = ctypes.CDLL(None, use_errno=True)
-    before = open("/proc/self/ns/net", "rb")
-    test_class.addClassCleanup(before.close)
-    if system.unshare(CLONE_NEWNET) != 0:
-        raise unittest.SkipTest("this system gives nobody a network namespace: " + os.strerror(ctypes.get_errno()))
-    test_class.addClassCleanup(lambda: system.setns(before.fileno(), CLONE_NEWNET))
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-
-
-class Engine:
-    """A Docker Engine for one test class, in the network namespace that the test is in."""
-
-    def __init__(self, folder):
-        self.folder = pathlib.Path(folder)
-        self.socket = self.folder / "docker.sock"
-        self.process = None
-        self.start()
-
-    def start(self):
-        log = open(self.folder / "dockerd.log", "ab")
-        self.process = subprocess.Popen(
-            [DOCKERD, "--data-root", self.folder / "data", "--exec-root", self.folder / "exec", "--pidfile", self.folder / "pid",
-             "-H", f"unix://{self.socket}", "--bridge", "none",
-             "--default-address-pool", "base=10.213.0.0/16,size=24"], stdout=log, stderr=log)
-        log.close()
-        if not wait_until(lambda: self.process.poll() is not None or self.answers(), PATIENCE) or self.process.poll() is not None:
-            raise AssertionError("dockerd did not start:\n" + (self.folder / "dockerd.log").read_text()[-4000:])
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait(PATIENCE)
-
-    def answers(self):
-        try:
-            return self.ask("GET", "/_ping")[0] == 200
-        except OSError:
-            return False
-
-    def ask(self, method, target, body=None, kind="application/json"):
-        connection = http.client.HTTPConnection("localhost", timeout=PATIENCE)
-        connection.sock = socket.socket(socket.AF_UNIX)
-        connection.sock.settimeout(PATIENCE)
-        try:
-            connection.sock.connect(str(self.socket))
-            connection.request(method, target, body, {"Content-Type": kind} if body else {})
-            answer = connection.getresponse()
-            return answer.status, answer.read()
-        finally:
-            connection.close()
-
-    def containers(self):
-        return json.loads(self.ask("GET", "/containers/json?all=1")[1])
-
-    def networks(self):
-        return [n["Name"] for n in json.loads(self.ask("GET", "/networks")[1]) if n["Name"].startswith("cadre")]
-
-    def load(self, name):
-        """An image of busybox, of a shell that knows names (static programs of glibc do not), and of what it lacks."""
-        programs = [shutil.which(program) for program in ("bash", "flock", "openssl")]
-        used = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=True).stdout
-        tar = io.BytesIO()
-        with tarfile.open(fileobj=tar, mode="w") as out:
-            out.add(BUSYBOX, "bin/busybox")
-            for program in programs:
-                out.add(os.path.realpath(program), f"bin/{pathlib.Path(program).name}")
-            for library in sorted(set(re.findall(r"\s(/\S+) \(", used))):
-                out.add(os.path.realpath(library), library.removeprefix("/"))
-            for applet in subprocess.run([BUSYBOX, "--list"], capture_output=True, text=True, check=True).stdout.split():
-                if applet not in ("busybox", "bash", "flock", "openssl"):
-                    link = tarfile.TarInfo(f"bin/{applet}")
-                    link.type, link.linkname = tarfile.SYMTYPE, "busybox"
-                    out.addfile(link)
-            for folder in "tmp", "etc", "page":
-                made = tarfile.TarInfo(folder)
-                made.type, made.mode = tarfile.DIRTYPE, 0o1777
-                out.addfile(made)
-        changes = urllib.parse.quote("ENV PATH=/bin")
-        status, said = self.ask("POST", f"/images/create?fromSrc=-&repo={name}&tag=1&changes={changes}", tar.getvalue(), "application/x-tar")
-        assert status == 200 and b"error" not in said, said
 
 
 def deployment(replicas=3, command=WEB, image="box:1", **container):
@@ -146,9 +53,7 @@ def job(name, command, **container):
                 {"name": "work", "image": "box:1", "command": words, **container}]}}}}
 
 
-@unittest.skipUnless(DOCKERD, "dockerd is not installed: `tools/install docker`")
-@unittest.skipUnless(os.getuid() == 0, "only root can start dockerd")
-@unittest.skipUnless(BUSYBOX, "busybox is not installed: `tools/install cluster`")
+@with_docker
 class DockerTest(UpCase):
     runtime = "docker"
 

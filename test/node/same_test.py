@@ -1,0 +1,145 @@
+"""The table of same.py on `cadre up`, with pods that are processes and with pods that are containers. What the table says is
+what a real cluster shows: same_node_test.py."""
+
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+import boxes
+import same
+from dockers import Engine, enter_own_network, with_docker
+from ups import CADRE, PATIENCE
+
+# What is not the same yet: {case: {what the difference looks like: why}}. A difference that is gone has to leave the list.
+BOTH = {
+    "cron-jobs": {r"cronjob-scheduled-timestamp: '.*Z'": "the time is told in UTC, not in the time zone of the CronJob"},
+    "deployment-recreate": {r"persistentvolumeclaims/data\.status": "claims stay Pending, though pods use them"},
+    "deployment-rolling": {
+        r"deployments/web\S*/revision: None": "a Deployment does not carry the number of its revision",
+        r"/(desired|max)-replicas: None": "ReplicaSets do not carry how many their Deployment wants",
+        r"PodReadyToStartContainers: None": "the condition is not told"},
+    "ends": {r"\.message: None, not '(why|elsewhere|the last words)": "what containers leave as their last words is not read"},
+    "environment": {r"CPU=1500": "a limit of processors without a divisor is told in thousandths, not in whole ones rounded up"},
+    "images": {
+        r"'ErrImagePull', not 'ImagePullBackOff'": "no back-off is told, though there is one",
+        r"message: '.*', not '~Back-off": "the same",
+        r"pods/never.*waiting": "imagePullPolicy Never is told as any other missing image",
+        r"not 'InvalidImageName'": "the name of an image is not checked",
+        r"imageID: ''": "which image runs is not told"},
+    "init-and-sidecars": {r"pods/waits\S*ready: True": "an init container that runs is told to be ready"},
+    "jobs": {
+        r"terminating: None": "a Job does not tell how many of its pods are ending",
+        r"uncountedTerminatedPods: None": "nor that all are counted",
+        r"SuccessCriteriaMet: None": "nor the condition that comes before Complete",
+        r"PodReadyToStartContainers: None": "the condition is not told",
+        r"Suspended: None, not 'False JobResumed'": "that a Job goes on is not told: the condition goes away"},
+    "jobs-fail": {
+        r"FailureTarget: None": "the condition that comes before Failed is not told",
+        r"jobs/slow\.status\.failed: None": "pods that a deadline ends are not counted as failed",
+        r"jobs/ruled|job-name=ruled": "podFailurePolicy is not followed",
+        r"jobs/bounded|job-name=bounded": "restarts within a pod do not count for backoffLimit"},
+    "missing": {
+        r"PodReadyToStartContainers: None": "the condition is not told",
+        r"'CreateContainerConfigError', not 'ContainerCreating'": "a volume that is not there yet is told as a wrong configuration",
+        r"pods/claim": "a pod does not wait for its claim"},
+    "pods": {
+        r"serviceAccountName: None": "pods get no service account by themselves",
+        r"(preemptionPolicy|priority): None": "pods get no priority",
+        r"observedGeneration: None": "the generation that a pod's status is about is not told",
+        r"PodReadyToStartContainers: None": "the condition is not told"},
+    "probes": {
+        r"error getting response.* not '~.\*refused": "a Service without pods that are ready takes connections and closes them",
+        r"exitCode: 137, not 7": "terminationGracePeriodSeconds of a probe is passed over"},
+    "replica-set": {
+        r"ownerReferences: 0 of them": "pods that match are not taken over",
+        r"pods app=set: 3 of them": "the same"},
+    "security": {
+        r"logs user -c main": "fsGroup and supplementalGroups are passed over",
+        r"pods/root": "runAsNonRoot is passed over where the image would run as root"},
+    "services": {
+        r"labels\.mine: None": "slices do not have the labels of their Service",
+        r"managed-by: 'cadre-node'": "slices name who really made them",
+        r"headless: None": "slices of headless Services are not marked",
+        r"logs job/(ask|plain)": "Services are not told in the environment of pods"},
+    "stateful-set": {r'volumeMounts.*Not found: "data"': "the hub takes a mount of a claim template for one of nothing"},
+    "stateful-set-parallel": {r"many-[56]|statefulsets/many": "a partition counts from the first number, not from 0"},
+    "volumes": {r".*": "a namespace has no service account `default`, so no token can be asked for"},
+    "volumes-follow": {r"secondsecondfirstfirst": "files that tell of the pod itself do not follow its labels"},
+}
+PROCESS = {
+    "binds-every-address": {r".*": "pods share the machine's network: only one can bind a port at every address"},
+    "ends": {r"bwrap: execvp": "a program that is missing is told in bubblewrap's words",
+             r"no-folder": "a working folder that is not there is not made"},
+    "memory": {r"pods/hungry": "there are no limits of memory yet"},
+    "missing": {r"logs file: 'it is here.n'": "the last line of a log ends with a newline, even if the program wrote none"},
+    "pods": {r"logs plain": "hostAliases are told in one line for each name"},
+    "root-filesystem": {r"logs writes": "the image cannot be written to"},
+    "security": {r"logs closed": "/tmp can be written to, whatever readOnlyRootFilesystem says",
+                 r"pods/capable|logs capable": "a pod that is a process has one user and no capabilities"},
+}
+DOCKER = {
+    "security": {r"logs capable -c (dropped|gains)": "capabilities and allowPrivilegeEscalation are passed over"},
+}
+
+
+def known(runtime):
+    return {case: {**BOTH.get(case, {}), **runtime.get(case, {})} for case in {*BOTH, *runtime}}
+
+
+class UpTable:
+    """`cadre up` in a folder of its own with the table on it, until the class is done with."""
+    runtime, known = "process", known(PROCESS)
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="cadre-same-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.data = pathlib.Path(folder.name) / "data"
+        cls.prepare(pathlib.Path(folder.name))
+        cls.up = subprocess.Popen([CADRE, "up", "--data", cls.data, "--runtime", cls.runtime, "--port", "0"], text=True,
+                                  stdout=subprocess.PIPE, stderr=open(pathlib.Path(folder.name) / "log", "w"))
+        cls.addClassCleanup(cls.down)
+        kubeconfig = cls.up.stdout.readline().strip()
+        assert kubeconfig, (pathlib.Path(folder.name) / "log").read_text()
+        cls.table = same.Table(kubeconfig, known=cls.known)
+        cls.addClassCleanup(lambda: cls.table.end())
+
+    @classmethod
+    def prepare(cls, folder):
+        boxes.put_into(cls.data / "images")
+
+    @classmethod
+    def down(cls):
+        done = subprocess.run([CADRE, "down", "--data", cls.data], text=True, capture_output=True, timeout=PATIENCE)
+        assert done.returncode == 0, done.stderr
+        cls.up.communicate(timeout=PATIENCE)
+
+
+@unittest.skipUnless(boxes.BUSYBOX, "busybox is not installed: `tools/install cluster`")
+class ProcessTest(UpTable, unittest.TestCase):
+    pass
+
+
+@with_docker
+class DockerTest(UpTable, unittest.TestCase):
+    runtime, known = "docker", known(DOCKER)
+
+    @classmethod
+    def prepare(cls, folder):
+        enter_own_network(cls)
+        (folder / "docker").mkdir()
+        cls.engine = Engine(folder / "docker")
+        cls.addClassCleanup(lambda: cls.engine.stop())
+        cls.engine.load("box")
+        os.environ["DOCKER_HOST"] = f"unix://{cls.engine.socket}"
+        cls.addClassCleanup(lambda: os.environ.pop("DOCKER_HOST"))
+
+
+for test_class in ProcessTest, DockerTest:
+    same.add_cases(test_class)
+
+
+if __name__ == "__main__":
+    unittest.main()
