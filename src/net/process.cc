@@ -331,8 +331,13 @@ class Process : public std::enable_shared_from_this<Process> {
   int kill() {
     killGroup();
     int status = 0;
-    if (pid_ > 0)
+    if (pid_ > 0) {
       ::waitpid(pid_, &status, 0);  // it has ended or was killed: this does not wait long
+      // What it had started was killed, too. It is ours to bury where orphans come to us; one that
+      // nobody buries keeps the container it is in from ending.
+      while (!options_.interactive && ::waitpid(-pid_, nullptr, 0) > 0) {
+      }
+    }
     pid_ = -1;
     return status;
   }

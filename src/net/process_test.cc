@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -59,6 +60,17 @@ TEST(Process, ATimeoutKillsTheWholeGroup) {
   ASSERT_TRUE(result);
   EXPECT_TRUE(result->timed_out);
   EXPECT_EQ(result->exit_code, 128 + 9);
+}
+
+TEST(Process, WhatATimeoutLeavesBehindIsBuried) {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // orphans come to us
+  Loop loop;
+  auto result = run(loop, {.argv = {"sh", "-c", "sleep 100 & wait"}, .timeout = 50ms});
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+  ASSERT_TRUE(result);
+  EXPECT_TRUE(result->timed_out);
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a child is left";
+  EXPECT_EQ(errno, ECHILD);
 }
 
 TEST(Process, ADescendantThatHoldsThePipesDoesNotHoldUs) {
