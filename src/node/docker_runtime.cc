@@ -731,14 +731,18 @@ class DockerRuntime final : public Runtime {
       step_ = docker_.removeNetwork(runtime_.networkName(), then(&Closing::networkRemoved));
     }
 
+    // One that was just being started may have come in between.
     void networkRemoved(const Result<>& result) {
-      finish(!result && result.error().code == Code::NotFound ? Result<>() : result);
+      if (result || result.error().code == Code::NotFound) return finish(Result<>());
+      if (++tries_ == kTries) return finish(result);
+      step_ = runtime_.loop_.after(kAgain, [this] { begin(); });
     }
 
     DockerRuntime& runtime_;
     Docker& docker_;
     Function<void(Result<>)> done_;
     std::size_t left_ = 0;
+    int tries_ = 0;
     std::vector<Pending> removing_;
   };
 
