@@ -50,7 +50,7 @@ bench:  ## the benchmarks, each as a ratio against its peer and its limit
 sim: build  ## the simulator: SEEDS of them, from SEED on
 	@build/dev/tests/sim_test
 
-soak:  ## the long ones: sanitizers, fuzzers (SOAK_SECONDS each), slow checks, a fresh machine
+soak:  ## the long ones: sanitizers, fuzzers (SOAK_SECONDS each), slow checks, pods that come and go, a fresh machine
 	@tools/install build cluster docker check fresh
 	@tools/soak
 
