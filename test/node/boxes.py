@@ -16,7 +16,7 @@ ENV = ["PATH=/bin"]
 
 def tree():
     """The files, as a tar."""
-    programs = [shutil.which(program) for program in ("bash", "flock")]
+    programs = [shutil.which(program) for program in ("bash", "flock", "openssl")]
     used = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=True).stdout
     tar = io.BytesIO()
     with tarfile.open(fileobj=tar, mode="w") as out:
@@ -32,7 +32,7 @@ def tree():
         for library in sorted(set(re.findall(r"\s(/\S+) \(", used))):
             out.add(os.path.realpath(library), library.removeprefix("/"))
         for applet in subprocess.run([BUSYBOX, "--list"], capture_output=True, text=True, check=True).stdout.split():
-            if applet not in ("busybox", "bash", "flock"):
+            if applet not in ("busybox", "bash", "flock", "openssl"):
                 link = tarfile.TarInfo(f"bin/{applet}")
                 link.type, link.linkname = tarfile.SYMTYPE, "busybox"
                 out.addfile(link)
