@@ -69,6 +69,22 @@ void checkImmutableSelector(const At& object, const Value& old) {
     selector.invalidShown(selectorJson(*selector), "field is immutable");
 }
 
+// Each claim is a volume of the pods, in place of one that has its name.
+Value withClaims(Value pods, const Value& claims) {
+  if (!pods["spec"].isObject()) return pods;
+  json::Array volumes;
+  for (const Value& claim : claims.array())
+    volumes.push_back(json::Object{
+        {"name", claim["metadata"]["name"]},
+        {"persistentVolumeClaim", json::Object{{"claimName", claim["metadata"]["name"]}}}});
+  if (volumes.empty()) return pods;
+  for (const Value& volume : pods["spec"]["volumes"].array())
+    if (std::ranges::none_of(volumes, [&](auto& one) { return one["name"] == volume["name"]; }))
+      volumes.push_back(volume);
+  pods.make("spec").make("volumes") = std::move(volumes);
+  return pods;
+}
+
 }  // namespace
 
 void checkDeployment(const At& object, const Value& old) {
@@ -143,7 +159,8 @@ void checkStatefulSet(const At& object, const Value& old) {
   for (std::string_view number : {"replicas", "minReadySeconds"}) spec[number].notNegative();
   spec["ordinals"]["start"].notNegative();
   checkOwnSelector(spec, "statefulset", true);
-  checkPodTemplate(spec["template"]);
+  Value pods = withClaims(*spec["template"], *spec["volumeClaimTemplates"]);
+  checkPodTemplate(spec["template"].with(pods));
   checkAlwaysRestarted(spec, "StatefulSet");
   if (old.isNull()) return;
   Value now = *spec, before = old["spec"];
