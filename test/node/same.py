@@ -39,6 +39,7 @@ from kube import Kube, Login, Refused  # noqa: E402
 
 CASES = {file.stem: file for file in sorted((HERE / "same").glob("*.yaml"))}
 SIDE_BY_SIDE = 8  # cases; most of their time they wait
+LONG = 3 * PATIENCE  # a real cluster on a busy machine takes its time
 GROUPS = {"pods": "api/v1", "services": "api/v1", "configmaps": "api/v1", "persistentvolumeclaims": "api/v1", "events": "api/v1",
           "deployments": "apis/apps/v1", "replicasets": "apis/apps/v1", "statefulsets": "apis/apps/v1", "controllerrevisions": "apis/apps/v1",
           "jobs": "apis/batch/v1", "cronjobs": "apis/batch/v1", "endpointslices": "apis/discovery.k8s.io/v1"}
@@ -145,7 +146,7 @@ class Case:
             for command in step["kubectl"] if isinstance(step["kubectl"], list) else [step["kubectl"]]:
                 self.kubectl(command, fails=step.get("fails"))
         else:
-            self.see(step["see"], step.get("within", PATIENCE))
+            self.see(step["see"], LONG)
 
     def see(self, expected, seconds):
         until = time.monotonic() + seconds
@@ -187,7 +188,7 @@ class Case:
     def kubectl(self, command, input=None, fails=None, quiet=False, within=True):
         """What it prints; with `quiet`, also when it fails."""
         words = [tool_path("kubectl"), "--kubeconfig", self.kubeconfig, *(["-n", self.name] if within else []), *shlex.split(command)]
-        done = subprocess.run(words, input=input, text=True, capture_output=True, timeout=3 * PATIENCE)
+        done = subprocess.run(words, input=input, text=True, capture_output=True, timeout=LONG)
         if fails is not None:
             wrong = self.judge.differences(fails, done.stderr.strip(), command)
             if done.returncode == 0 or wrong:

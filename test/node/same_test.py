@@ -65,7 +65,9 @@ BOTH = {
         r"managed-by: 'cadre-node'": "slices name who really made them",
         r"headless: None": "slices of headless Services are not marked",
         r"logs job/(ask|plain)": "Services are not told in the environment of pods"},
-    "stateful-set": {r'volumeMounts.*Not found: "data"': "the hub takes a mount of a claim template for one of nothing"},
+    "stateful-set": {
+        r"persistentvolumeclaims\S*\.status\.phase: 'Pending'": "claims stay Pending, though pods use them",
+        r"persistentvolumeclaims\S*\.labels\.app: None": "claims do not have the labels of the selector"},
     "stateful-set-parallel": {r"many-[56]|statefulsets/many": "a partition counts from the first number, not from 0"},
     "volumes": {r".*": "a namespace has no service account `default`, so no token can be asked for"},
     "volumes-follow": {r"secondsecondfirstfirst": "files that tell of the pod itself do not follow its labels"},
