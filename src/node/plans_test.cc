@@ -30,6 +30,7 @@ const Planned* find(const std::string& kind) {
       {kControllerRevisions, nullptr},
       {kJobs, planJob},
       {kCronJobs, planCronJob},
+      {kClaims, planClaim},
       {kServices, planService},
       {kNamespaces, [](const json::Value& object,
                        engine::World& world) { return planNamespace(object, world, "AUTHORITY"); }},

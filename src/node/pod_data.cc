@@ -71,7 +71,8 @@ std::string resourceOf(const Value& pod, const Value& source, const Value* conta
   auto amount = kube::Quantity::fromJson(text);
   auto unit = kube::Quantity::fromJson(source["divisor"]);
   if (!amount) return "0";
-  std::int64_t divisor = std::max<std::int64_t>(1, unit ? unit->milliValue() : 1000);
+  const std::int64_t one = unit ? unit->milliValue() : 0;
+  const std::int64_t divisor = one > 0 ? one : 1000;
   return format("{}", (amount->milliValue() + divisor - 1) / divisor);
 }
 

@@ -81,16 +81,18 @@ engine::Plan planService(const Value& service, engine::World& world) {
     slice->second.push_back(endpointOf(*pod, service));
   }
   if (slices.empty()) slices.emplace_back();
+  json::Value labels = service["metadata"]["labels"];
+  labels.make("kubernetes.io/service-name") = kube::name(service);
+  labels.make("endpointslice.kubernetes.io/managed-by") = "cadre-node";
+  if (spec["clusterIP"].string() == "None") labels.make("service.kubernetes.io/headless") = "";
   for (auto& [ports, endpoints] : slices) {
     std::string text = std::string(kube::uid(service));
     for (const Value& port : ports) text += format(" {}", port["port"].integer());
     json::Object slice{
         {"metadata",
-         json::Object{
-             {"name", format("{}-{}", kube::name(service), shortHash(text).substr(0, 5))},
-             {"namespace", kube::ns(service)},
-             {"labels", json::Object{{"kubernetes.io/service-name", kube::name(service)},
-                                     {"endpointslice.kubernetes.io/managed-by", "cadre-node"}}}}},
+         json::Object{{"name", format("{}-{}", kube::name(service), shortHash(text).substr(0, 5))},
+                      {"namespace", kube::ns(service)},
+                      {"labels", labels}}},
         {"addressType", "IPv4"},
         {"endpoints", std::move(endpoints)},
         {"ports", std::move(ports)}};

@@ -7,6 +7,7 @@
 
 #include "base/format.h"
 #include "base/strings.h"
+#include "json/texts.h"
 #include "kube/meta.h"
 #include "kube/names.h"
 
@@ -95,8 +96,7 @@ std::string hostsOf(const Value& pod, const std::string& hostname) {
   if (const std::string& address = pod["status"]["podIP"].string(); !address.empty())
     text += format("{}\t{}\n", address, hostname);
   for (const Value& alias : pod["spec"]["hostAliases"].array())
-    for (const Value& name : alias["hostnames"].array())
-      text += format("{}\t{}\n", alias["ip"].string(), name.string());
+    text += format("{}\t{}\n", alias["ip"].string(), join(textsOf(alias["hostnames"]), "\t"));
   return text;
 }
 
@@ -139,10 +139,12 @@ Result<std::vector<Mount>> Volumes::mount(const Value& pod, const Value& contain
                                           const std::string& hostname, const Lookup& lookup,
                                           const std::map<std::string, std::string>& env) const {
   std::map<std::string, std::string> places;
+  std::set<std::string> kept;  // as the API has them: nobody writes there
   for (const Value& volume : pod["spec"]["volumes"].array()) {
     auto place = make(pod, volume, lookup);
     if (!place) return place.error().context(format("volume {}", volume["name"].string()));
     places[volume["name"].string()] = *std::move(place);
+    if (isWritten(volume)) kept.insert(volume["name"].string());
   }
   std::vector<Mount> mounts;
   std::string etc = folderOf(pod) + "/etc";
@@ -159,7 +161,8 @@ Result<std::vector<Mount>> Volumes::mount(const Value& pod, const Value& contain
     if (const std::string& expression = one["subPathExpr"].string(); !expression.empty())
       below = expanded(json::Array{expression}, env).front();
     CADRE_LET(std::string source, within(place->second, below));
-    mounts.push_back({std::move(source), one["mountPath"].string(), one["readOnly"].boolean()});
+    mounts.push_back({std::move(source), one["mountPath"].string(),
+                      one["readOnly"].boolean() || kept.contains(place->first)});
   }
   return mounts;
 }

@@ -15,6 +15,7 @@ std::vector<engine::Served> workloadKinds(const std::string& authority) {
   kinds.push_back(
       {.resource = kJobs, .plan = planJob, .conditions = {"Complete", "Failed", "Suspended"}});
   kinds.push_back({.resource = kCronJobs, .plan = planCronJob});
+  kinds.push_back({.resource = kClaims, .plan = planClaim});
   kinds.push_back({.resource = kServices, .plan = planService});
   kinds.push_back({.resource = kNamespaces,
                    .plan = [authority](const json::Value& object, engine::World& world) {
@@ -29,7 +30,6 @@ std::vector<engine::Scope> workloadScopes() {
           {.resource = kSlices, .which = engine::Scope::Which::All},
           {.resource = kIngressClasses, .which = engine::Scope::Which::All},
           {.resource = kControllerRevisions, .which = engine::Scope::Which::All},
-          {.resource = kClaims, .which = engine::Scope::Which::All},
           {.resource = kServiceAccounts, .which = engine::Scope::Which::All},
           {.resource = kConfigMaps, .which = engine::Scope::Which::None, .named = true}};
 }

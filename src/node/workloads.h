@@ -20,6 +20,7 @@ engine::Plan planService(const json::Value& service, engine::World& world);
 engine::Plan planNamespace(const json::Value& object, engine::World& world,
                            const std::string& authority);
 engine::Plan planIngress(const json::Value& ingress, engine::World& world);
+engine::Plan planClaim(const json::Value& claim, engine::World& world);
 engine::Plan planCronJob(const json::Value& cron_job, engine::World& world);
 
 // The class that Ingresses have where they name none; its annotation says at which port they are
