@@ -115,7 +115,7 @@ int enterContainer(const std::string& run, bool terminal, const std::vector<std:
   Descriptor end(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
   for (pollfd all[2] = {{end.get(), POLLIN, 0}, {}}; all[0].revents == 0;) {
     all[1] = {network.descriptor(), POLLIN, 0};
-    if (::poll(all, 2, -1) > 0 && all[1].revents != 0) network.answer();
+    if (::poll(all, 2, -1) > 0 && all[1].revents != 0) network.answer(all[1].revents);
   }
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {

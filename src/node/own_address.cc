@@ -15,6 +15,7 @@
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
 #include <linux/sock_diag.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -164,10 +165,11 @@ void OwnAddress::listen() {
   asked_ = Descriptor(listener);
 }
 
-void OwnAddress::answer() {
+void OwnAddress::answer(int found) {
+  if ((found & POLLIN) == 0) return asked_.close();  // nobody is left; older kernels would wait
   seccomp_notif asked{};
   if (ioctl(asked_.get(), SECCOMP_IOCTL_NOTIF_RECV, &asked) != 0) {
-    if (errno != EINTR && errno != ENOENT) asked_.close();  // nobody is left
+    if (errno != EINTR && errno != ENOENT) asked_.close();
     return;
   }
   const int process = static_cast<int>(asked.pid);

@@ -24,9 +24,9 @@ class OwnAddress {
   // In its parent, at the same time.
   void listen();
 
-  // To be polled; -1 when there is nobody to ask about.
+  // To be polled; -1 when there is nobody to ask about. `found`: what poll says of it.
   int descriptor() const { return asked_.get(); }
-  void answer();
+  void answer(int found);
 
  private:
   // Nothing: as if nobody had asked. Else 0 or what is wrong.

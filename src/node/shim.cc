@@ -234,7 +234,7 @@ class Shim {
       int found = poll(all, 5, ended_ ? 1000 : -1);
       if (found < 0 && errno != EINTR) break;
       if (found == 0) break;
-      if (all[4].revents != 0) network_.answer();
+      if (all[4].revents != 0) network_.answer(all[4].revents);
       if (all[1].revents != 0) takeStatus(ready);
       for (std::size_t i = 0; i < 2; ++i)
         if (all[2 + i].revents != 0) streams_[i].take();
