@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/format.h"
@@ -205,7 +206,9 @@ class ProcessRuntime final : public Runtime {
          .input = json::write(shim.toJson())},
         [this, name = order.name, done = std::move(done)](Result<net::ProcessResult> result) {
           if (!result) return done(result.error());
-          done(found(name));
+          Run run = found(name);
+          if (!listening_.contains(name)) bury(name);
+          done(run);
         });
   }
 
@@ -293,6 +296,15 @@ class ProcessRuntime final : public Runtime {
     return runOf(name, state);
   }
 
+  // Of a run that was over before anybody listened to it: it has just become our child.
+  void bury(const RunName& name) {
+    ShimState state = readShim(folderOf(name));
+    if (state.process <= 1) return;
+    if (::waitpid(state.process, nullptr, WNOHANG) == 0)  // it is about to end
+      burying_[name] =
+          net::onProcessEnd(loop_, state.process, [this, name] { burying_.erase(name); });
+  }
+
   void listen(const RunName& name, int process) {
     listening_[name] = net::onProcessEnd(loop_, process, [this, name] {
       listening_.erase(name);
@@ -303,7 +315,7 @@ class ProcessRuntime final : public Runtime {
 
   net::Loop& loop_;
   const ProcessRuntimeOptions options_;
-  std::map<RunName, Pending> listening_;
+  std::map<RunName, Pending> listening_, burying_;
 };
 
 }  // namespace

@@ -404,12 +404,8 @@ ShimState readShim(const std::string& folder) {
                 .finished = parseTime(state["finishedAt"].string()),
                 .code = static_cast<int>(state["exitCode"].integer()),
                 .error = state["error"].string()};
-  if (out.alive) {
-    std::ifstream file(folder + "/lock");
-    file >> out.process;
-    return out;
-  }
-  if (out.finished) return out;
+  std::ifstream(folder + "/lock") >> out.process;
+  if (out.alive || out.finished) return out;
   // It never began, or was killed. Whoever is late finds that it is over.
   removeGroups(out.groups);
   out.finished = SystemClock().now();

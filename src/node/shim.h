@@ -32,7 +32,7 @@ struct ShimOrder {
 
 struct ShimState {
   bool alive = false;
-  int process = 0;  // of the shim
+  int process = 0;  // of the shim, also when it has ended: another may have the number by then
   int inner = 0;    // the first one of the container
   std::string address;
   ControlGroups groups;

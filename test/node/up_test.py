@@ -294,6 +294,17 @@ print("all are here; outside:", urllib.request.urlopen("http://localhost:" + sys
         self.kubectl(self, "create", "configmap", "none", "--from-literal=a=b")
         self.kubectl(self, "wait", "job/unset", "--for=condition=Complete", f"--timeout={PATIENCE}s")
 
+    def test_runs_that_end_at_once_are_buried(self):
+        self.up()
+        self.apply({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "many"}, "spec": {
+            "completions": 20, "parallelism": 5, "template": {"spec": {"restartPolicy": "Never", "containers": [
+                {"name": "main", "image": "cadre", "command": ["true"]}]}}}})
+        self.kubectl(self, "wait", "job/many", "--for=condition=Complete", f"--timeout={PATIENCE}s")
+        def dead():
+            children = subprocess.run(["ps", "--ppid", str(self.process.pid), "-o", "stat=,comm="], text=True, capture_output=True).stdout
+            return [line for line in children.splitlines() if line.startswith("Z")]
+        self.wait_for(lambda: dead() == [], "nobody is left unburied")
+
     def test_what_belongs_to_no_pod_ends(self):
         self.up()
         self.apply(*THINGS)
