@@ -1,6 +1,7 @@
 """Pods come and go on `cadre up` for a while (CADRE_CHURN_SECONDS): Deployments are scaled and rolled, Jobs run, people look into
 pods and ask Services, pods are killed. Memory, open files and threads stay as they are, and in the end nothing is left."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -15,7 +16,7 @@ import urllib.request
 
 import boxes
 from dockers import Engine, enter_own_network, with_docker
-from ups import PATIENCE, UpCase, tool
+from ups import PATIENCE, UpCase, tool, wait_until
 
 SECONDS = float(os.environ.get("CADRE_CHURN_SECONDS", "20"))
 # From the second quarter to the last one: a tenth of the memory or this much, and these counts. In a short time memory is
@@ -42,9 +43,18 @@ class ChurnCase(UpCase):
         """Bytes that are its own, open files, threads, and children that nobody has buried."""
         own = pathlib.Path("/proc") / str(self.process.pid)
         memory = next(int(line.split()[1]) << 10 for line in (own / "smaps_rollup").read_text().splitlines() if line.startswith("Pss:"))
-        children = [c for task in (own / "task").iterdir() for c in (task / "children").read_text().split()]
-        dead = sum(pathlib.Path(f"/proc/{c}/stat").read_text().rpartition(")")[2].split()[0] == "Z" for c in children)
-        return memory, len(list((own / "fd").iterdir())), len(list((own / "task").iterdir())), dead
+        return memory, len(list((own / "fd").iterdir())), len(list((own / "task").iterdir())), len(self.dead())
+
+    def dead(self):
+        """Which those children are: number, name, group."""
+        tasks = (pathlib.Path("/proc") / str(self.process.pid) / "task").iterdir()
+        found = []
+        for child in [c for task in tasks for c in (task / "children").read_text().split()]:
+            with contextlib.suppress(OSError):
+                name, _, rest = pathlib.Path(f"/proc/{child}/stat").read_text().rpartition(")")
+                if rest.split()[0] == "Z":
+                    found.append((name.replace("(", ""), rest.split()[2]))
+        return found
 
     # ---- What happens
 
@@ -85,11 +95,9 @@ class ChurnCase(UpCase):
         self.on_a_pod("delete", "pod", "{}", "--wait=false")
 
     def kill(self):
-        """The program of a pod, by its number on this machine."""
+        """The program of a pod."""
         for pod in self.pods()[:1]:
-            found = self.inner(pod)
-            if found:
-                os.kill(found, signal.SIGKILL)
+            self.kill_program(pod)
 
     def on_a_pod(self, *argv):
         """What may fail: pods go at any time."""
@@ -111,7 +119,8 @@ class ChurnCase(UpCase):
             samples.append(self.sample())
         self.kubectl(self, "scale", "deploy/web", "--replicas=2")
         self.ready(2)
-        self.wait_for(lambda: self.sample()[3] == 0, "nobody is left unburied")
+        wait_until(lambda: not self.dead(), PATIENCE)
+        self.assertEqual(self.dead(), [], "somebody is left unburied")
         quarter = max(1, len(samples) // 4)
         then, now = ([statistics.median(column) for column in zip(*part)] for part in (samples[quarter:2 * quarter], samples[-quarter:]))
         said = f"{self.number} things in {SECONDS:.0f} s; memory, files, threads, dead: {then} in the second quarter, {now} in the last"
@@ -126,9 +135,27 @@ class ChurnCase(UpCase):
 
 @unittest.skipUnless(boxes.BUSYBOX, "busybox is not installed: `tools/install cluster`")
 class ProcessChurnTest(ChurnCase):
-    def inner(self, pod):
+    def kill_program(self, pod):
+        """Held before it is looked at: a number may have come to mean another process, and that must not be killed."""
         states = sorted((self.data / "runs" / pod["metadata"]["uid"] / "web").glob("*/state.json"))
-        return json.loads(states[-1].read_text()).get("pid", 0) if states else 0
+        try:
+            number = json.loads(states[-1].read_text())["pid"]
+            handle = os.pidfd_open(number)
+        except (IndexError, KeyError, OSError, ValueError):
+            return  # it has not begun, or has ended
+        try:
+            if set(self.ancestors(number)) & set(self.processes()):
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+        except OSError:
+            pass  # it ends by itself just now
+        finally:
+            os.close(handle)
+
+    @staticmethod
+    def ancestors(number):
+        while number > 1:
+            number = int(pathlib.Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[1])
+            yield number
 
     def test_pods_come_and_go(self):
         boxes.put_into(self.data / "images")
@@ -140,10 +167,10 @@ class ProcessChurnTest(ChurnCase):
 class DockerChurnTest(ChurnCase):
     runtime = "docker"
 
-    def inner(self, pod):
+    def kill_program(self, pod):
         container = pod["status"].get("containerStatuses", [{}])[0].get("containerID", "").removeprefix("docker://")
-        code, told = self.engine.ask("GET", f"/containers/{container}/json") if container else (404, b"")
-        return json.loads(told)["State"]["Pid"] if code == 200 else 0
+        if container:
+            self.engine.ask("POST", f"/containers/{container}/kill?signal=KILL")
 
     def test_pods_come_and_go(self):
         enter_own_network(type(self))
