@@ -154,13 +154,25 @@ class Admission::Round : public std::enable_shared_from_this<Round> {
   Round(Admission& admission, Asking asking, Function<void(Outcome<Answer>)> done)
       : admission_(admission), asking_(std::move(asking)), done_(std::move(done)) {}
 
-  void begin() {
-    mutating_ = admission_.matching(admission_.mutating_, asking_);
-    next();
+  // Nobody is answered before he has what he can give the asking up with.
+  void beginSoon() {
+    later([](Round& self) { self.begin(); });
   }
   void giveUp() { pending_.clear(); }
 
  private:
+  void later(Function<void(Round&)> what) {
+    pending_.push_back(
+        admission_.scheduler_.after(0s, [weak = weak_from_this(), what = std::move(what)] {
+          if (auto self = weak.lock(); self && !self->ended_) what(*self);
+        }));
+  }
+
+  void begin() {
+    mutating_ = admission_.matching(admission_.mutating_, asking_);
+    next();
+  }
+
   void next() {
     if (at_ < mutating_.size()) return call(mutating_[at_], true);
     // Who asked for it looks once more at what others made of it.
@@ -237,10 +249,14 @@ class Admission::Round : public std::enable_shared_from_this<Round> {
       return end(
           badRequest(format("admission webhook \"{}\" does not support dry run", hook.name)));
     auto url = address(hook.webhook["clientConfig"]);
-    if (!url) return unreachable(hook, mutating, url.error());
+    // Not at once: many of them would be one within the other.
+    auto cannot = [&](const Error& error) {
+      later([hook, mutating, error](Round& self) { self.unreachable(hook, mutating, error); });
+    };
+    if (!url) return cannot(url.error());
     auto way = admission_.wayTo(
         *url, base64Decode(hook.webhook["clientConfig"]["caBundle"].string()).value_or(""));
-    if (!way) return unreachable(hook, mutating, way.error());
+    if (!way) return cannot(way.error());
     std::int64_t seconds = hook.seconds();
     net::HttpRequest request{
         .method = "POST",
@@ -359,7 +375,7 @@ class Admission::Round : public std::enable_shared_from_this<Round> {
 
 Pending Admission::ask(Asking asking, Function<void(Outcome<Answer>)> done) {
   auto round = std::make_shared<Round>(*this, std::move(asking), std::move(done));
-  round->begin();
+  round->beginSoon();
   return Pending([round] { round->giveUp(); });
 }
 

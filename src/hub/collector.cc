@@ -71,7 +71,7 @@ void Collector::told(const Change& change) {
     if (!change.after) {
       by_uid_.erase(state->uid);
       if (auto dependents = dependents_.find(state->uid); dependents != dependents_.end()) {
-        gone_.insert(state->uid);
+        gone_[state->uid] = identityOf(name);
         for (const Name& dependent : dependents->second) lookLater(dependent);
       }
       if (!state->key.ns.empty()) {
@@ -154,8 +154,23 @@ void Collector::look(const Name& name) {
   checkOwners(name, object);
 }
 
+Collector::Identity Collector::identityOf(const Name& name) const {
+  KindRef kind = kinds_.stored(name.first);
+  if (!kind) return {.group = {}, .kind = {}, .key = name.second};
+  return {.group = kind->resource.group, .kind = kind->resource.kind, .key = name.second};
+}
+
+bool Collector::isMeant(const Identity& owner, const kube::OwnerReference& reference,
+                        const Name& dependent) {
+  auto [group, version] = cut(reference.api_version, "/");
+  if (version.empty()) group = {};
+  return owner.group == group && owner.kind == reference.kind && owner.key.name == reference.name &&
+         (owner.key.ns.empty() || owner.key.ns == dependent.second.ns);
+}
+
 bool Collector::isThere(const Name& dependent, const kube::OwnerReference& owner) const {
-  if (gone_.contains(std::string(owner.uid))) return false;
+  auto gone = gone_.find(std::string(owner.uid));
+  if (gone != gone_.end() && isMeant(gone->second, owner, dependent)) return false;
   auto [group, version] = cut(owner.api_version, "/");
   if (version.empty()) std::swap(group, version);
   KindRef kind = kinds_.ofKind(group, version, owner.kind);
@@ -182,7 +197,9 @@ void Collector::checkOwners(const Name& name, const json::Value& object) {
     if (!isThere(name, owners[i])) continue;
     left.push_back(object["metadata"]["ownerReferences"].at(i));
     auto found = by_uid_.find(std::string(owners[i].uid));
-    if (found != by_uid_.end() && waitsForDependents(found->second)) ++going;
+    if (found != by_uid_.end() && isMeant(identityOf(found->second), owners[i], name) &&
+        waitsForDependents(found->second))
+      ++going;
   }
   if (owners.empty() || (left.size() == owners.size() && going < left.size())) return;
   if (left.size() == going) {

@@ -47,6 +47,15 @@ class Collector {
   bool write(const Name& name, json::Value object, std::string_view subresource = "");
   // `because` is looked at again where it cannot be done.
   void remove(const Name& name, std::string_view propagation, const Name& because);
+  // What an owner is called by those that refer to it.
+  struct Identity {
+    std::string group, kind;
+    kube::ObjectKey key;
+  };
+  Identity identityOf(const Name& name) const;
+  // A uid alone says nothing: whoever names another kind or name, or is elsewhere, means another.
+  static bool isMeant(const Identity& owner, const kube::OwnerReference& reference,
+                      const Name& dependent);
   // Whether an owner is there, or may be: what is of a kind that nobody knows here is not gone.
   bool isThere(const Name& dependent, const kube::OwnerReference& owner) const;
   bool waitsForDependents(const Name& name) const;
@@ -58,7 +67,7 @@ class Collector {
   Registry& registry_;
   std::map<std::string, Name> by_uid_;
   std::map<std::string, std::set<Name>> dependents_;  // by the owner's uid
-  std::set<std::string> gone_;                        // of those, the owners that were there once
+  std::map<std::string, Identity> gone_;              // of those, the owners that were there once
   std::map<std::string, std::set<Name>> by_namespace_;
   std::deque<Name> waiting_;
   std::set<Name> queued_;

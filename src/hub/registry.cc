@@ -530,7 +530,9 @@ std::optional<Failure> Registry::amended(Draft& draft) {
     metadata.make("namespace") = draft.key.ns;
   if (kube::ns(object) != draft.key.ns) return otherNamespace();
   if (draft.before) {
-    set(metadata, "generation", draft.old["metadata"]["generation"]);
+    for (std::string_view field :
+         {"generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"})
+      set(metadata, field, draft.old["metadata"][field]);
   } else {
     if (!kube::resourceVersion(object).empty()) return versionOfNew();
     if (kube::uid(object).empty()) metadata.make("uid") = newUid();
