@@ -32,6 +32,7 @@ constexpr std::string_view kServicesFolder = "/services", kTableFile = "table.js
 constexpr Duration kAgain = 500ms, kPullTimeout = 5min, kSettle = 15s, kStray = 10s, kReady = 10s;
 constexpr Duration kWhy = 500ms;
 constexpr int kTries = 5;
+constexpr int kCloseTries = 50;  // a Docker with much to do takes its time to let go of a network
 
 Result<std::unique_ptr<net::PooledHttpClient>> connectTo(net::Loop& loop,
                                                          const std::string& socket) {
@@ -734,7 +735,7 @@ class DockerRuntime final : public Runtime {
     // One that was just being started may have come in between.
     void networkRemoved(const Result<>& result) {
       if (result || result.error().code == Code::NotFound) return finish(Result<>());
-      if (++tries_ == kTries) return finish(result);
+      if (++tries_ == kCloseTries) return finish(result);
       step_ = runtime_.loop_.after(kAgain, [this] { begin(); });
     }
 
