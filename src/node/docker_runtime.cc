@@ -32,7 +32,7 @@ constexpr std::string_view kServicesFolder = "/services", kTableFile = "table.js
 constexpr Duration kAgain = 500ms, kPullTimeout = 5min, kSettle = 15s, kStray = 10s, kReady = 10s;
 constexpr Duration kWhy = 500ms;
 constexpr int kTries = 5;
-constexpr int kCloseTries = 50;  // a Docker with much to do takes its time to let go of a network
+constexpr int kCloseTries = 10;  // a Docker with much to do takes its time to let go of a network
 
 Result<std::unique_ptr<net::PooledHttpClient>> connectTo(net::Loop& loop,
                                                          const std::string& socket) {
