@@ -200,10 +200,11 @@ Result<std::unique_ptr<HubHost>> HubHost::open(net::Loop& loop, const HubFlags& 
           },
           .natives = {&kaos::agentKind(), &kaos::modelApiKind(), &kaos::mcpServerKind()},
           .signing_key = std::move(signing_key),
-          .connect = [&loop](const net::Url& url, const std::string& authority)
+          .connect = [&loop](const hub::Admission::Place& place)
               -> Result<std::unique_ptr<net::HttpClient>> {
-            CADRE_LET(auto client,
-                      net::makeHttpClient(loop, {.url = url, .tls = {.ca = authority}}));
+            CADRE_LET(auto client, net::makeHttpClient(loop, {.url = place.url,
+                                                              .tls = {.ca = place.authority,
+                                                                      .server_name = place.name}}));
             return client;
           },
           .backup =

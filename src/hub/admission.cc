@@ -8,6 +8,7 @@
 #include "json/parse.h"
 #include "json/patch.h"
 #include "json/write.h"
+#include "kube/endpoints.h"
 #include "kube/selector.h"
 
 namespace cadre::hub {
@@ -63,13 +64,12 @@ struct Admission::Hook {
 };
 
 Admission::Admission(Scheduler& scheduler, Random& random, const Objects& objects,
-                     const Kinds& kinds, Connect connect, Locate locate)
+                     const Kinds& kinds, Connect connect)
     : scheduler_(scheduler),
       random_(random),
       objects_(objects),
       kinds_(kinds),
-      connect_(std::move(connect)),
-      locate_(std::move(locate)) {}
+      connect_(std::move(connect)) {}
 
 Admission::~Admission() = default;
 
@@ -137,14 +137,38 @@ bool Admission::concerns(const Asking& asking) const {
   return !matching(mutating_, asking).empty() || !matching(validating_, asking).empty();
 }
 
-Result<std::shared_ptr<net::HttpClient>> Admission::wayTo(const net::Url& url,
-                                                          const std::string& authority) {
-  std::string key = url.origin() + " " + authority;
+Result<Admission::Place> Admission::placeOf(const json::Value& config) {
+  Place place{.authority = base64Decode(config["caBundle"].string()).value_or("")};
+  std::string address = config["url"].string();
+  if (address.empty()) {
+    const json::Value& service = config["service"];
+    kube::ObjectKey key{service["namespace"].string(), service["name"].string()};
+    kube::Slices slices;
+    const auto& all = objects_.all("discovery.k8s.io/endpointslices");
+    for (auto one = all.lower_bound({key.ns, ""}); one != all.end() && one->first.ns == key.ns;
+         ++one)
+      if (const json::Value* of = one->second->labels.find(kube::kServiceName);
+          of && of->string() == key.name)
+        slices[one->first.name] = one->second->value();
+    State state = objects_.find("services", key);
+    CADRE_LET(auto places, kube::placesOf(key, state ? state->value() : json::Value(),
+                                          json::Value(service["port"].integer(443)), slices));
+    const net::Place& one = places[random_.next() % places.size()];
+    address =
+        format("https://{}{}", net::authority(one.address, one.port), service["path"].string());
+    place.name = format("{}.{}.svc", key.name, key.ns);
+  }
+  CADRE_LET(place.url, net::Url::parse(address));
+  return place;
+}
+
+Result<std::shared_ptr<net::HttpClient>> Admission::wayTo(const Place& place) {
+  std::string key = join({place.url.origin(), place.name, place.authority}, " ");
   if (auto found = ways_.find(key); found != ways_.end()) return found->second;
   if (!connect_)
     return Error{.code = Code::Unavailable, .message = "no webhook can be reached from here"};
   if (ways_.size() >= kMaxWays) ways_.clear();
-  CADRE_LET(auto client, connect_(url, authority));
+  CADRE_LET(auto client, connect_(place));
   return ways_[key] = std::move(client);
 }
 
@@ -248,23 +272,24 @@ class Admission::Round : public std::enable_shared_from_this<Round> {
     if (asking_.dry_run && effects != "None" && effects != "NoneOnDryRun")
       return end(
           badRequest(format("admission webhook \"{}\" does not support dry run", hook.name)));
-    auto url = address(hook.webhook["clientConfig"]);
+    auto place = admission_.placeOf(hook.webhook["clientConfig"]);
     // Not at once: many of them would be one within the other.
     auto cannot = [&](const Error& error) {
       later([hook, mutating, error](Round& self) { self.unreachable(hook, mutating, error); });
     };
-    if (!url) return cannot(url.error());
-    auto way = admission_.wayTo(
-        *url, base64Decode(hook.webhook["clientConfig"]["caBundle"].string()).value_or(""));
+    if (!place) return cannot(place.error());
+    auto way = admission_.wayTo(*place);
     if (!way) return cannot(way.error());
     std::int64_t seconds = hook.seconds();
+    const std::string& target = place->url.target;
     net::HttpRequest request{
         .method = "POST",
-        .target = format("{}{}timeout={}s", url->target.empty() ? "/" : url->target,
-                         url->target.find('?') == std::string::npos ? "?" : "&", seconds),
+        .target = format("{}{}timeout={}s", target.empty() ? "/" : target,
+                         target.find('?') == std::string::npos ? "?" : "&", seconds),
         .headers = {{"content-type", "application/json"}, {"accept", "application/json"}},
         .body = json::write(review(hook)),
         .timeout = std::chrono::seconds(seconds)};
+    if (!place->name.empty()) request.headers.add("host", place->name);
     ways_.push_back(*way);
     pending_.push_back(net::fetch(
         **way, std::move(request), kMaxAnswer,
@@ -274,19 +299,6 @@ class Admission::Round : public std::enable_shared_from_this<Round> {
           if (!response) return self->unreachable(hook, mutating, response.error());
           self->answered(hook, mutating, uid, *response);
         }));
-  }
-
-  Result<net::Url> address(const json::Value& config) {
-    if (!config["url"].string().empty()) return net::Url::parse(config["url"].string());
-    const json::Value& service = config["service"];
-    if (!admission_.locate_)
-      return Error{.code = Code::Unavailable,
-                   .message = format("Service {}/{} is not served here",
-                                     service["namespace"].string(), service["name"].string())};
-    CADRE_LET(std::string origin,
-              admission_.locate_({service["namespace"].string(), service["name"].string()},
-                                 static_cast<int>(service["port"].integer(443))));
-    return net::Url::parse(origin + service["path"].string());
   }
 
   void answered(const Hook& hook, bool mutating, const std::string& uid,

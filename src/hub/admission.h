@@ -43,11 +43,13 @@ struct Asking {
 // that it matches, as if it had none.
 class Admission {
  public:
-  // A way to a URL, trusting that authority (PEM; empty: the system's own).
-  using Connect = Function<Result<std::unique_ptr<net::HttpClient>>(const net::Url& url,
-                                                                    const std::string& authority)>;
-  // Where a Service answers: "https://127.0.0.5:443". None: nobody serves Services here.
-  using Locate = Function<Result<std::string>(const kube::ObjectKey& service, int port)>;
+  // Where a webhook is, and how it is known to be the one.
+  struct Place {
+    net::Url url;
+    std::string authority;  // PEM; empty: the system's own
+    std::string name;       // that its certificate is for; empty: the host of the URL
+  };
+  using Connect = Function<Result<std::unique_ptr<net::HttpClient>>(const Place& place)>;
 
   struct Answer {
     Asking asked;  // with the object as they left it
@@ -55,7 +57,7 @@ class Admission {
   };
 
   Admission(Scheduler& scheduler, Random& random, const Objects& objects, const Kinds& kinds,
-            Connect connect, Locate locate);
+            Connect connect);
   ~Admission();
 
   void told(const Change& change);
@@ -74,16 +76,17 @@ class Admission {
   Hooks configured(std::string_view configurations) const;
   KindRef askedAs(const Hook& hook, const Asking& asking) const;
   Hooks matching(const Hooks& hooks, const Asking& asking) const;
-  Result<std::shared_ptr<net::HttpClient>> wayTo(const net::Url& url, const std::string& authority);
+  // One of the ready pods, where it is a Service.
+  Result<Place> placeOf(const json::Value& config);
+  Result<std::shared_ptr<net::HttpClient>> wayTo(const Place& place);
 
   Scheduler& scheduler_;
   Random& random_;
   const Objects& objects_;
   const Kinds& kinds_;
   const Connect connect_;
-  const Locate locate_;
   Hooks mutating_, validating_;  // as configured
-  // By origin and authority. Who asks holds on to the way that he takes.
+  // By place. Who asks holds on to the way that he takes.
   std::map<std::string, std::shared_ptr<net::HttpClient>> ways_;
 };
 

@@ -14,6 +14,7 @@ namespace cadre::hub {
 namespace {
 
 using testing::Each;
+using testing::UnorderedElementsAre;
 
 constexpr std::string_view kMaps = "/api/v1/namespaces/default/configmaps";
 
@@ -55,7 +56,9 @@ class SlowWrites : public testing::Test {
 
   SlowWrites() {
     HubOptions options;
-    options.connect = [this](const auto&, const auto&) -> Result<std::unique_ptr<net::HttpClient>> {
+    options.connect =
+        [this](const Admission::Place& place) -> Result<std::unique_ptr<net::HttpClient>> {
+      reached_.push_back(format("{} as {}", place.url.origin(), place.name));
       return std::make_unique<SlowWebhook>(scheduler_, asked_, version_, allows_);
     };
     options.keep = [this](const auto&) -> Result<> {
@@ -131,6 +134,7 @@ webhooks:
   bool allows_ = true;
   int space_ = 1'000'000;                        // for so many writes
   std::string version_ = "admission.k8s.io/v1";  // that the webhook answers in
+  std::vector<std::string> reached_;             // where they were sought, as whom
   std::unique_ptr<Hub> hub_;
   std::unique_ptr<net::HttpClient> client_;
 };
@@ -143,6 +147,61 @@ TEST_F(SlowWrites, PatchesAreDoneAgainOnWhatOthersLeft) {
               Each(200));
   EXPECT_EQ(30u, colors()["data"].object().size());
   EXPECT_GT(asked_, 30);
+}
+
+// One of the pods is asked, and must have the name of its Service.
+TEST_F(SlowWrites, AskAService) {
+  EXPECT_EQ(201,
+            done("POST", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", R"(
+metadata: {name: guard}
+webhooks:
+- name: guard.cases.cadre.dev
+  clientConfig: {service: {name: guard, namespace: default, path: /ask}}
+  rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}]
+  sideEffects: None
+  admissionReviewVersions: [v1]
+)"));
+  auto refused = [this] {
+    auto sent = send("POST", kMaps, "metadata: {name: one}");
+    scheduler_.advance(1s);
+    EXPECT_EQ(sent->status, 500);
+    return sent->body["message"].string();
+  };
+  auto because = [](std::string_view why) {
+    return format(
+        "Internal error occurred: failed calling webhook \"guard.cases.cadre.dev\": failed to call "
+        "webhook: Post \"https://guard.default.svc:443/ask?timeout=10s\": {}",
+        why);
+  };
+  EXPECT_EQ(refused(), because("there is no Service default/guard"));
+  constexpr std::string_view kServices = "/api/v1/namespaces/default/services";
+  constexpr std::string_view kSlices =
+      "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+  EXPECT_EQ(201, done("POST", kServices,
+                      "{metadata: {name: guard}, spec: {ports: [{name: other, port: 80}]}}"));
+  EXPECT_EQ(refused(), because("the Service default/guard has no port 443"));
+  EXPECT_EQ(200, done("PUT", format("{}/guard", kServices), R"(
+metadata: {name: guard}
+spec: {ports: [{name: other, port: 80}, {name: ask, port: 443}]}
+)"));
+  EXPECT_EQ(201, done("POST", kSlices, R"(
+metadata: {name: another, labels: {kubernetes.io/service-name: another}}
+addressType: IPv4
+ports: [{name: ask, port: 1}]
+endpoints: [{addresses: [10.0.0.1]}]
+)"));
+  EXPECT_EQ(refused(), because("the Service default/guard has no ready pod"));
+  EXPECT_EQ(201, done("POST", kSlices, R"(
+metadata: {name: guard-1, labels: {kubernetes.io/service-name: guard}}
+addressType: IPv4
+ports: [{name: ask, port: 8443}]
+endpoints:
+- {addresses: [10.0.0.2], conditions: {ready: false}}
+- {addresses: [10.0.0.3], conditions: {ready: true}}
+)"));
+  EXPECT_EQ(201, done("POST", kMaps, "metadata: {name: one}"));
+  EXPECT_THAT(reached_, UnorderedElementsAre("https://127.0.0.1:1 as ",
+                                             "https://10.0.0.3:8443 as guard.default.svc"));
 }
 
 TEST_F(SlowWrites, JsonPatchesAreDoneAgain) {

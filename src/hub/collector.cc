@@ -142,7 +142,10 @@ void Collector::work() {
 
 void Collector::look(const Name& name) {
   State state = objects_.find(name.first, name.second);
-  if (!state) return;
+  if (!state) {
+    failures_.erase(name);
+    return;
+  }
   json::Value object = state->value();
   if (kube::isDeleting(object)) {
     if (kube::hasFinalizer(object, kOrphan)) return releaseDependents(name, object);

@@ -7,32 +7,42 @@ namespace {
 
 constexpr Duration kLife = 1h;
 constexpr Duration kPause = 10s;  // many go at once
+constexpr Duration kAgain = 1min;
 
 }  // namespace
 
 void EventExpiry::told(const Change& change) {
-  if (!change.after || (change.resource != "events" && change.resource != "events.k8s.io/events"))
-    return;
-  due_.push_back({scheduler_.clock().instant() + kLife, change.resource, change.after->key,
-                  change.after->revision});
-  if (due_.size() == 1) wait();
+  if (change.resource != "events" && change.resource != "events.k8s.io/events") return;
+  Name name{change.resource, (change.after ? change.after : change.before)->key};
+  if (auto last = ends_.find(name); last != ends_.end()) {
+    due_.erase({last->second, name});
+    ends_.erase(last);
+  }
+  if (change.after) endAt(scheduler_.clock().instant() + kLife, std::move(name));
+}
+
+void EventExpiry::endAt(Instant instant, Name name) {
+  due_.insert({instant, name});
+  ends_[std::move(name)] = instant;
+  if (!waits_) wait();
 }
 
 void EventExpiry::wait() {
-  timer_ = {};
-  if (due_.empty()) return;
-  timer_ =
-      scheduler_.after(std::max<Duration>(due_.front().at - scheduler_.clock().instant(), kPause),
-                       [this] { look(); });
+  waits_ = !due_.empty();
+  if (!waits_) return;
+  timer_ = scheduler_.after(
+      std::max<Duration>(due_.begin()->first - scheduler_.clock().instant(), kPause),
+      [this] { look(); });
 }
 
 void EventExpiry::look() {
-  while (!due_.empty() && due_.front().at <= scheduler_.clock().instant()) {
-    Due one = std::move(due_.front());
-    due_.pop_front();
-    State there = objects_.find(one.resource, one.key);
-    if (there && there->revision == one.revision)
-      (void)static_cast<bool>(registry_.remove(kinds_.stored(one.resource), one.key, {}));
+  Instant now = scheduler_.clock().instant();
+  while (!due_.empty() && due_.begin()->first <= now) {
+    Name name = due_.begin()->second;
+    due_.erase(due_.begin());
+    (void)static_cast<bool>(registry_.remove(kinds_.stored(name.first), name.second, {}));
+    // Until it is told that it is gone: a full disk keeps nothing.
+    endAt(now + kAgain, std::move(name));
   }
   wait();
 }

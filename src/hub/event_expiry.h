@@ -1,7 +1,9 @@
 #pragma once
 
-#include <deque>
+#include <map>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "base/scheduler.h"
 #include "hub/kind.h"
@@ -10,29 +12,28 @@
 
 namespace cadre::hub {
 
-// Events go an hour after they were written last: else they would be more and more.
+// Events go an hour after they were written last, or were there at the start: else they would be
+// more and more.
 class EventExpiry {
  public:
-  EventExpiry(Scheduler& scheduler, const Objects& objects, const Kinds& kinds, Registry& registry)
-      : scheduler_(scheduler), objects_(objects), kinds_(kinds), registry_(registry) {}
+  EventExpiry(Scheduler& scheduler, const Kinds& kinds, Registry& registry)
+      : scheduler_(scheduler), kinds_(kinds), registry_(registry) {}
 
   void told(const Change& change);
 
  private:
-  struct Due {
-    Instant at;
-    std::string resource;
-    kube::ObjectKey key;
-    std::int64_t revision = 0;  // of the last write
-  };
+  using Name = std::pair<std::string, kube::ObjectKey>;  // resource and key
+
+  void endAt(Instant instant, Name name);
   void wait();
   void look();
 
   Scheduler& scheduler_;
-  const Objects& objects_;
   const Kinds& kinds_;
   Registry& registry_;
-  std::deque<Due> due_;
+  std::set<std::pair<Instant, Name>> due_;
+  std::map<Name, Instant> ends_;  // the same, by name
+  bool waits_ = false;
   Pending timer_;
 };
 

@@ -12,7 +12,11 @@ const kube::Resource kEvents{.version = "v1", .plural = "events", .kind = "Event
 
 class EventExpiryTest : public testing::Test {
  protected:
-  EventExpiryTest() {
+  EventExpiryTest()
+      : hub_(scheduler_, random_, {.keep = [this](const auto&) -> Result<> {
+               if (has_space_) return {};
+               return Error{.code = Code::ResourceExhausted, .message = "no space"};
+             }}) {
     hub_.furnish();
     scheduler_.runReady();
     client_ = directClient(scheduler_, [this] {
@@ -39,9 +43,20 @@ class EventExpiryTest : public testing::Test {
 
   FakeScheduler scheduler_;
   Random random_{1};
-  Hub hub_{scheduler_, random_, {}};
+  bool has_space_ = true;
+  Hub hub_;
   std::unique_ptr<kube::Client> client_;
 };
+
+TEST_F(EventExpiryTest, AreTriedAgainWhereThatCannotBeKept) {
+  write("once", 1);
+  has_space_ = false;
+  scheduler_.advance(70min);
+  EXPECT_TRUE(isThere("once"));
+  has_space_ = true;
+  scheduler_.advance(2min);
+  EXPECT_FALSE(isThere("once"));
+}
 
 TEST_F(EventExpiryTest, GoAnHourAfterTheyWereWrittenLast) {
   write("once", 1);

@@ -92,8 +92,7 @@ Hub::Hub(Scheduler& scheduler, Random& random, HubOptions options)
                 State state = objects_.find(resource, key);
                 return state ? state->value() : json::Value();
               }),
-      admission_(scheduler, random, objects_, kinds_, std::move(options_.connect),
-                 std::move(options_.locate)),
+      admission_(scheduler, random, objects_, kinds_, std::move(options_.connect)),
       watches_(scheduler, options_.watches),
       collector_(scheduler, objects_, kinds_, registry_,
                  [this](const KindRef& kind, const Stored& state, const Deleting& deleting,
@@ -101,7 +100,7 @@ Hub::Hub(Scheduler& scheduler, Random& random, HubOptions options)
                    admitCollected(kind, state, deleting, std::move(then));
                  }),
       limits_(scheduler, objects_, kinds_, registry_),
-      expiry_(scheduler, objects_, kinds_, registry_),
+      expiry_(scheduler, kinds_, registry_),
       definitions_(scheduler, objects_, kinds_, registry_, watches_, options_.natives) {
   for (KindRef& kind : servedBuiltIns()) kinds_.add(std::move(kind));
   if (options_.has_node) registry_.addresses().beOnLoopback();

@@ -33,7 +33,6 @@ struct HubOptions {
   StaticTokens tokens = {};
   std::optional<net::SigningKey> signing_key = {};  // of service account tokens; none: a new one
   Admission::Connect connect = {};
-  Admission::Locate locate = {};
   // Answers GET /backup, to whom RBAC lets; none: there is no such path.
   Function<void(std::shared_ptr<net::ServerRequest>)> backup = {};
   // Serves Services at their addresses, on the loopback, and pods with tokens of their accounts.

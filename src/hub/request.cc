@@ -46,8 +46,8 @@ std::optional<Asked> parseRequest(std::string_view method, std::string_view targ
   Asked asked;
   // Proxies name the server, too.
   for (std::string_view scheme : {"http://", "https://"})
-    if (target.starts_with(scheme)) {
-      target.remove_prefix(std::min(target.find('/', scheme.size()), target.size()));
+    if (lower(target.substr(0, scheme.size())) == scheme) {
+      target.remove_prefix(std::min(target.find_first_of("/?", scheme.size()), target.size()));
       break;
     }
   auto [path, query] = cut(target, "?");

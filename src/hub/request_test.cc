@@ -29,6 +29,8 @@ TEST(Request, SaysWhatIsAskedFor) {
            Case{"GET", "/", "path of 0"},
            Case{"GET", "https://somewhere:6443/version", "path of 1"},
            Case{"GET", "http://x/api/v1/pods", "list /v1 pods ns= name= sub="},
+           Case{"GET", "HTTPS://x/api/v1/pods", "list /v1 pods ns= name= sub="},
+           Case{"GET", "http://x?y=/api/v1/pods", "none"},
            Case{"GET", "https://x", "none"},
            Case{"GET", "/api/v1", "path of 2"},
            Case{"GET", "/apis/apps/v1", "path of 3"},

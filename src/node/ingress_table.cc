@@ -41,23 +41,11 @@ std::string IngressBackend::text() const {
 }
 
 Result<std::vector<net::Place>> placesOf(const IngressBackend& backend, const Value& service,
-                                         const Slices& slices) {
-  auto missing = [&](std::string message) {
-    return Error{.code = Code::Unavailable, .message = std::move(message)};
-  };
-  std::string name = backend.service.text();
+                                         const kube::Slices& slices) {
   if (backend.service.name.empty())
-    return missing("the Ingress leads to something else than a Service");
-  if (service.isNull()) return missing(format("there is no Service {}", name));
-  const json::Array& ports = service["spec"]["ports"].array();
-  auto port = std::ranges::find_if(ports, [&](const Value& one) {
-    return one[backend.port.isInteger() ? "port" : "name"] == backend.port;
-  });
-  if (port == ports.end())
-    return missing(format("the Service {} has no port {}", name, backend.text()));
-  auto places = readyPlaces(slices, (*port)["name"].string());
-  if (places.empty()) return missing(format("the Service {} has no ready pod", name));
-  return places;
+    return Error{.code = Code::Unavailable,
+                 .message = "the Ingress leads to something else than a Service"};
+  return kube::placesOf(backend.service, service, backend.port, slices);
 }
 
 IngressTable::IngressTable(std::vector<Value> ingresses) {

@@ -6,8 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kube/meta.h"
-#include "node/service_table.h"
+#include "kube/endpoints.h"
 
 namespace cadre::node {
 
@@ -31,7 +30,7 @@ struct IngressBackend {
 // Where its ready pods are; else what is missing, in words. The Service is null where there is
 // none.
 Result<std::vector<net::Place>> placesOf(const IngressBackend& backend, const json::Value& service,
-                                         const Slices& slices);
+                                         const kube::Slices& slices);
 
 // The rules of all Ingresses that are served, as one. The name of the host decides first, the most
 // exact one: web.example.com, then *.example.com (for one label), then rules without a host. Of its

@@ -83,7 +83,7 @@ Value ingress(const Value& one) {
 struct Cluster {
   IngressTable table;
   std::map<std::string, Value> services;
-  std::map<std::string, Slices> slices;
+  std::map<std::string, kube::Slices> slices;
 
   Cluster(const std::set<std::string>& without = {}) {
     std::vector<Value> ingresses;

@@ -2,6 +2,7 @@
 
 #include "base/format.h"
 #include "base/strings.h"
+#include "kube/endpoints.h"
 #include "node/pods.h"
 #include "node/workloads.h"
 
@@ -82,7 +83,7 @@ engine::Plan planService(const Value& service, engine::World& world) {
   }
   if (slices.empty()) slices.emplace_back();
   json::Value labels = service["metadata"]["labels"];
-  labels.make("kubernetes.io/service-name") = kube::name(service);
+  labels.make(kube::kServiceName) = kube::name(service);
   labels.make("endpointslice.kubernetes.io/managed-by") = "cadre-node";
   if (spec["clusterIP"].string() == "None") labels.make("service.kubernetes.io/headless") = "";
   for (auto& [ports, endpoints] : slices) {

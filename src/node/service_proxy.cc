@@ -15,7 +15,6 @@ using json::Value;
 
 constexpr std::string_view kDomain = "svc.cluster.local";
 const kube::ObjectKey kApi{"default", "kubernetes"};
-constexpr std::string_view kServiceName = "kubernetes.io/service-name";
 
 bool isHeadless(const Value& service) { return service["spec"]["clusterIP"].string() == "None"; }
 
@@ -33,14 +32,14 @@ struct ServiceProxy::Impl {
         slices(client, {.resource = kSlices}, random,
                [this](const kube::Mirror::Change& change) { sliceChanged(change); }) {}
 
-  const Slices& slicesOf(const kube::ObjectKey& service) const {
-    static const Slices kNone;
+  const kube::Slices& slicesOf(const kube::ObjectKey& service) const {
+    static const kube::Slices kNone;
     auto found = endpoints.find(service);
     return found == endpoints.end() ? kNone : found->second;
   }
 
   void sliceChanged(const kube::Mirror::Change& change) {
-    const std::string& name = change.object["metadata"]["labels"][kServiceName].string();
+    const std::string& name = change.object["metadata"]["labels"][kube::kServiceName].string();
     auto& of_service = endpoints[{std::string(kube::ns(change.object)), name}];
     std::string slice(kube::name(change.object));
     if (change.type == kube::EventType::Deleted)
@@ -63,8 +62,8 @@ struct ServiceProxy::Impl {
         if (const std::string& protocol = port["protocol"].string();
             protocol.empty() || protocol == "TCP")
           table.entries[{address, static_cast<std::uint16_t>(port["port"].integer())}] = {
-              key.text(),
-              key == kApi ? std::vector{api} : readyPlaces(slicesOf(key), port["name"].string())};
+              key.text(), key == kApi ? std::vector{api}
+                                      : kube::readyPlaces(slicesOf(key), port["name"].string())};
     });
     relays.listen(table);
     if (std::exchange(told_table, table) != table) served(table);
@@ -88,7 +87,7 @@ struct ServiceProxy::Impl {
       }
       for (const auto& [slice, object] : slicesOf(key))
         for (const Value& endpoint : object["endpoints"].array()) {
-          if (!isReadyEndpoint(endpoint)) continue;
+          if (!kube::isReadyEndpoint(endpoint)) continue;
           const std::string& place = endpoint["addresses"].at(0).string();
           add(place, key.name, key.ns, near);
           if (const std::string& host = endpoint["hostname"].string(); !host.empty())
@@ -103,7 +102,7 @@ struct ServiceProxy::Impl {
   const Function<void()> changed;
   const Function<void(const ServiceTable&)> served;
   ServiceRelays relays;
-  std::map<kube::ObjectKey, Slices> endpoints;  // by Service
+  std::map<kube::ObjectKey, kube::Slices> endpoints;  // by Service
   ServiceTable told_table;
   std::string told;  // the names
   Pending soon;

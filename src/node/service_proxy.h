@@ -8,6 +8,7 @@
 #include "kube/client.h"
 #include "net/loop.h"
 #include "node/ingress_table.h"
+#include "node/service_table.h"
 
 namespace cadre::node {
 

@@ -42,23 +42,6 @@ ServiceTable ServiceTable::parse(const Value& value) {
   return out;
 }
 
-bool isReadyEndpoint(const Value& endpoint) {
-  return endpoint["conditions"]["ready"].boolean(true);
-}
-
-std::vector<net::Place> readyPlaces(const Slices& slices, const std::string& port) {
-  std::vector<net::Place> out;
-  for (const auto& [name, slice] : slices) {
-    std::optional<std::uint16_t> number;
-    for (const Value& one : slice["ports"].array())
-      if (one["name"].string() == port) number = static_cast<std::uint16_t>(one["port"].integer());
-    if (!number) continue;
-    for (const Value& endpoint : slice["endpoints"].array())
-      if (isReadyEndpoint(endpoint)) out.push_back({endpoint["addresses"].at(0).string(), *number});
-  }
-  return out;
-}
-
 std::optional<net::Place> ServiceRelays::next(const net::Place& asked) {
   auto found = table_.entries.find(asked);
   if (found == table_.entries.end() || found->second.places.empty()) return std::nullopt;

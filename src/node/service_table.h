@@ -28,14 +28,6 @@ struct ServiceTable {
   bool operator==(const ServiceTable&) const = default;
 };
 
-// The slices of one Service, by their names.
-using Slices = std::map<std::string, json::Value>;
-
-// Slices say nothing when they mean yes.
-bool isReadyEndpoint(const json::Value& endpoint);
-// Where ready pods offer the port of that name.
-std::vector<net::Place> readyPlaces(const Slices& slices, const std::string& port);
-
 // Passes connections to Services on, each to the next of its places: to all that are asked for at
 // one port, or at the addresses of the Services themselves. Belongs to its loop.
 class ServiceRelays {

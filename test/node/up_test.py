@@ -1,5 +1,6 @@
 """`cadre up`: a whole system on this machine, with pods that are processes."""
 
+import base64
 import fcntl
 import http.server
 import json
@@ -24,6 +25,26 @@ signal.signal(signal.SIGTERM, lambda *_: (print("asked to end", flush=True), os.
 print("serving as", os.environ["NAME"], flush=True)
 handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory="/page")
 http.server.HTTPServer((os.environ["POD_IP"], 8080), handler).serve_forever()
+"""
+
+# A webhook that refuses whatever is called "bad".
+GUARD = """
+import http.server, json, ssl
+class Guard(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))["request"]
+        print("asked as", self.headers["host"], self.path, flush=True)
+        said = {"uid": asked["uid"], "allowed": asked["name"] != "bad", "status": {"message": "it is bad"}}
+        body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": said}).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+server = http.server.ThreadingHTTPServer(("", 8443), Guard)
+tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+tls.load_cert_chain("/keys/tls.crt", "/keys/tls.key")
+server.socket = tls.wrap_socket(server.socket, server_side=True)
+server.serve_forever()
 """
 
 WEB = {
@@ -376,6 +397,37 @@ print("all are here; outside:", urllib.request.urlopen("http://localhost:" + sys
                                 capture_output=True, timeout=PATIENCE, **options)
         self.assertEqual((mine.returncode, mine.stdout), (theirs.returncode, theirs.stdout), (mine.stderr, theirs.stderr))
         return mine
+
+    def test_a_webhook_in_a_pod_is_asked(self):
+        folder = self.data.parent
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1",
+                        "-subj", "/CN=guard", "-addext", "subjectAltName=DNS:guard.default.svc",
+                        "-keyout", folder / "tls.key", "-out", folder / "tls.crt"], check=True, capture_output=True)
+        certificate, key = (folder / "tls.crt").read_text(), (folder / "tls.key").read_text()
+        guard = pod("guard", ["python3", "-c", GUARD], volumeMounts=[{"name": "keys", "mountPath": "/keys"}],
+                    readinessProbe={"tcpSocket": {"port": 8443}, "periodSeconds": 1})
+        guard["metadata"]["labels"] = {"app": "guard"}
+        guard["spec"]["volumes"] = [{"name": "keys", "secret": {"secretName": "keys"}}]
+        hook = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "guard"},
+                "webhooks": [{"name": "guard.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+                              "clientConfig": {"caBundle": base64.b64encode(certificate.encode()).decode(),
+                                               "service": {"name": "guard", "namespace": "default", "path": "/ask"}},
+                              "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]}]}
+        self.up()
+        self.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}, "stringData": {"tls.crt": certificate, "tls.key": key}},
+                   {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "guard"},
+                    "spec": {"selector": {"app": "guard"}, "ports": [{"port": 443, "targetPort": 8443}]}}, guard)
+        self.kubectl(self, "wait", "pod/guard", "--for=condition=Ready", f"--timeout={PATIENCE}s")
+        self.apply(hook)
+        self.wait_for(lambda: "true" == self.kubectl(self, "get", "endpointslices", "-l", "kubernetes.io/service-name=guard",
+                                                     "-o", "jsonpath={.items[*].endpoints[*].conditions.ready}"), "it is behind its Service")
+        self.kubectl(self, "create", "configmap", "good")
+        self.assertIn('admission webhook "guard.example.com" denied the request: it is bad',
+                      self.kubectl(self, "create", "configmap", "bad", fails=True))
+        self.assertIn("asked as guard.default.svc /ask?timeout=10s", self.kubectl(self, "logs", "guard"))
+        hook["webhooks"][0]["clientConfig"]["service"]["port"] = 444
+        self.apply(hook)
+        self.assertIn("the Service default/guard has no port 444", self.kubectl(self, "create", "configmap", "other", fails=True))
 
     def test_people_can_talk_with_what_runs(self):
         self.up()

@@ -156,7 +156,7 @@ Simulation::Simulation(const System& system, std::uint64_t seed)
     history_.add(lines);
     return {};
   };
-  options.connect = [this](const auto&, const auto&) -> Result<std::unique_ptr<net::HttpClient>> {
+  options.connect = [this](const auto&) -> Result<std::unique_ptr<net::HttpClient>> {
     return std::make_unique<BadWebhook>(scheduler_, random_);
   };
   hub_ = std::make_unique<hub::Hub>(scheduler_, random_, std::move(options));
