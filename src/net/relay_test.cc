@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include "base/format.h"
-
 #include "net/connect.h"
 #include "net/http_client.h"
 #include "net/http_server.h"

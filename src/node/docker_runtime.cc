@@ -32,7 +32,7 @@ constexpr std::string_view kServicesFolder = "/services", kTableFile = "table.js
 constexpr Duration kAgain = 500ms, kPullTimeout = 5min, kSettle = 15s, kStray = 10s, kReady = 10s;
 constexpr Duration kWhy = 500ms;
 constexpr int kTries = 5;
-constexpr int kCloseTries = 10;  // a Docker with much to do takes its time to let go of a network
+constexpr int kCloseTries = 10;  // who was just let go of, or starts, takes his time
 
 Result<std::unique_ptr<net::PooledHttpClient>> connectTo(net::Loop& loop,
                                                          const std::string& socket) {
@@ -732,10 +732,20 @@ class DockerRuntime final : public Runtime {
       step_ = docker_.removeNetwork(runtime_.networkName(), then(&Closing::networkRemoved));
     }
 
-    // One that was just being started may have come in between.
+    // One that was just being started may have come in between; somebody may have put a container
+    // of his own into it; and Docker may hold a place for one that is gone.
     void networkRemoved(const Result<>& result) {
       if (result || result.error().code == Code::NotFound) return finish(Result<>());
       if (++tries_ == kCloseTries) return finish(result);
+      step_ = docker_.inspectNetwork(runtime_.networkName(), then(&Closing::inspected));
+    }
+
+    void inspected(const Result<Value>& network) {
+      removing_.clear();
+      if (network)
+        for (const auto& [id, one] : (*network)["Containers"].object())
+          removing_.push_back(docker_.disconnect(runtime_.networkName(), one["Name"].string(),
+                                                 [](const Result<>&) {}));
       step_ = runtime_.loop_.after(kAgain, [this] { begin(); });
     }
 

@@ -78,7 +78,7 @@ engine::Plan planService(const Value& service, engine::World& world) {
       continue;
     json::Array ports = portsOf(*pod, service);
     auto slice = std::ranges::find(slices, ports, &std::pair<json::Array, json::Array>::first);
-    if (slice == slices.end()) slice = slices.insert(slice, {std::move(ports), {}});
+    if (slice == slices.end()) slice = slices.emplace(slice, std::move(ports), json::Array());
     slice->second.push_back(endpointOf(*pod, service));
   }
   if (slices.empty()) slices.emplace_back();

@@ -347,10 +347,10 @@ class Docker::Talk final : public net::Conversation {
           if (!made) return end(made.error());
           id_ = (*made)["Id"].string();
           step_ = net::dial(loop_, {docker_.socket_}, docker_.limits_.answer_timeout,
-                                [this](Result<std::unique_ptr<net::Socket>> socket) {
-                                  if (!socket) return end(docker_.unreachable(socket.error()));
-                                  connected(*std::move(socket));
-                                });
+                            [this](Result<std::unique_ptr<net::Socket>> socket) {
+                              if (!socket) return end(docker_.unreachable(socket.error()));
+                              connected(*std::move(socket));
+                            });
         });
   }
 
@@ -532,6 +532,12 @@ Pending Docker::inspectNetwork(const std::string& network, Answered done) {
 
 Pending Docker::removeNetwork(const std::string& network, Done done) {
   return tell(request("DELETE", format("/networks/{}", urlEncode(network))), std::move(done));
+}
+
+Pending Docker::disconnect(const std::string& network, const std::string& container, Done done) {
+  Value body = json::Object{{"Container", container}, {"Force", true}};
+  return tell(request("POST", format("/networks/{}/disconnect", urlEncode(network)), &body),
+              std::move(done));
 }
 
 }  // namespace cadre::wire

@@ -117,6 +117,8 @@ class Docker {
   Pending createNetwork(const json::Value& config, Done done);
   Pending inspectNetwork(const std::string& network, Answered done);
   Pending removeNetwork(const std::string& network, Done done);
+  // Also one that Docker itself has forgotten, by the name that the network has for it.
+  Pending disconnect(const std::string& network, const std::string& container, Done done);
 
  private:
   class Talk;

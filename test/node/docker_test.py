@@ -239,6 +239,18 @@ class DockerTest(UpCase):
         self.wait_for(lambda: all(c["restartCount"] == 1 and c["ready"] for p in self.ready(3) for c in p["status"]["containerStatuses"]),
                       "each runs a second time")
 
+    def test_down_leaves_alone_what_others_put_into_the_network(self):
+        self.up()
+        self.apply(*THINGS, deployment(1))
+        self.ready(1)
+        config = {"Image": "box:1", "Cmd": ["sleep", "1000"], "HostConfig": {"NetworkMode": self.engine.networks()[0]}}
+        guest = json.loads(self.engine.ask("POST", "/containers/create", json.dumps(config).encode(), "application/json")[1])["Id"]
+        self.assertEqual(self.engine.ask("POST", f"/containers/{guest}/start")[0], 204)
+        done = subprocess.run([CADRE, "down", "--data", self.data], text=True, capture_output=True, timeout=PATIENCE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(([c["Id"] for c in self.engine.containers()], self.engine.networks()), ([guest], []))
+        self.assertEqual(self.engine.ask("DELETE", f"/containers/{guest}?force=true")[0], 204)
+
     def test_what_belongs_to_no_pod_ends(self):
         self.up()
         self.apply(*THINGS, deployment())
