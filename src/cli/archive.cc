@@ -40,21 +40,16 @@ TarMember memberOf(std::string name, Type type, const struct stat& about) {
 // ---- A folder that nothing leads out of
 
 Result<Beneath> Beneath::open(const fs::path& folder) {
-  int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return cannot("open", folder);
-  return Beneath(descriptor);
-}
-
-Beneath::Beneath(Beneath&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-Beneath::~Beneath() {
-  if (descriptor_ >= 0) close(descriptor_);
+  Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!descriptor) return cannot("open", folder);
+  return Beneath(std::move(descriptor));
 }
 
 int Beneath::open(const std::string& path, int flags) const {
   open_how how{.flags = static_cast<std::uint64_t>(flags | O_CLOEXEC | O_NOFOLLOW),
                .mode = 0,
                .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
-  return static_cast<int>(syscall(SYS_openat2, descriptor_, path.c_str(), &how, sizeof how));
+  return static_cast<int>(syscall(SYS_openat2, folder_.get(), path.c_str(), &how, sizeof how));
 }
 
 // ---- Writing

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/descriptor.h"
 #include "base/function.h"
 #include "base/result.h"
 #include "wire/tar.h"
@@ -22,17 +23,14 @@ constexpr std::string_view kArchiveSum = "sha256";  // the last member
 class Beneath {
  public:
   static Result<Beneath> open(const std::filesystem::path& folder);
-  Beneath(Beneath&& other) noexcept;
-  Beneath& operator=(Beneath&&) = delete;
-  ~Beneath();
 
-  int get() const { return descriptor_; }
+  int get() const { return folder_.get(); }
   // A descriptor, or -1 with errno. Through no link, be it the last one.
   int open(const std::string& path, int flags) const;
 
  private:
-  explicit Beneath(int descriptor) : descriptor_(descriptor) {}
-  int descriptor_;
+  explicit Beneath(Descriptor folder) : folder_(std::move(folder)) {}
+  Descriptor folder_;
 };
 
 class ArchiveWriter {

@@ -27,6 +27,7 @@
 #include "kube/discovery.h"
 #include "node/docker_runtime.h"
 #include "node/ingress_server.h"
+#include "node/pods.h"
 #include "node/process_runtime.h"
 #include "node/service_proxy.h"
 #include "node/supervisor.h"
@@ -41,8 +42,6 @@ namespace fs = std::filesystem;
 constexpr std::string_view kNode = "cadre";
 const kube::Resource kNodes{
     .version = "v1", .plural = "nodes", .kind = "Node", .namespaced = false};
-const kube::Resource kNamespaces{
-    .version = "v1", .plural = "namespaces", .kind = "Namespace", .namespaced = false};
 const kube::Resource kDefinitions{.group = "apiextensions.k8s.io",
                                   .version = "v1",
                                   .plural = "customresourcedefinitions",
@@ -153,7 +152,7 @@ Result<> apply(Cluster& cluster, const kube::Resource& resource, const json::Val
 Result<> furnish(Cluster& cluster, const UpFlags& flags, std::string_view runtime) {
   for (const json::Value& crd : crds(flags.systems)) CADRE_TRY(apply(cluster, kDefinitions, crd));
   CADRE_TRY(apply(
-      cluster, kNamespaces,
+      cluster, node::kNamespaces,
       json::Object{{"apiVersion", "v1"},
                    {"kind", "Namespace"},
                    {"metadata", json::Object{{"name", flags.systems.kaos.system_namespace}}}}));

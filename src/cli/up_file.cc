@@ -1,7 +1,6 @@
 #include "cli/up_file.h"
 
 #include <cstdlib>
-#include <utility>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -32,35 +31,29 @@ std::string defaultFolder() {
 
 Result<UpFile> UpFile::take(const fs::path& data) {
   UpFile file(data);
-  if (file.descriptor_ >= 0 && flock(file.descriptor_, LOCK_EX | LOCK_NB) != 0)
+  if (file.file_ && flock(file.file_.get(), LOCK_EX | LOCK_NB) != 0)
     return Error{.code = Code::Conflict,
                  .message = format("{} is up already, as process {}: use it, or `cadre down` first",
                                    data.string(), file.process())};
-  if (!isInPlace(file.descriptor_, pathOf(data))) return take(data);
+  if (!isInPlace(file.file_.get(), pathOf(data))) return take(data);
   std::string text = format("{}\n", getpid());
-  if (ftruncate(file.descriptor_, 0) == 0)
-    (void)!pwrite(file.descriptor_, text.data(), text.size(), 0);
+  if (ftruncate(file.file_.get(), 0) == 0)
+    (void)!pwrite(file.file_.get(), text.data(), text.size(), 0);
   return file;
 }
 
 UpFile::UpFile(const fs::path& data)
-    : descriptor_(open(pathOf(data).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {}
-
-UpFile::UpFile(UpFile&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-
-UpFile::~UpFile() {
-  if (descriptor_ >= 0) close(descriptor_);
-}
+    : file_(open(pathOf(data).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {}
 
 bool UpFile::isHeld() const {
-  if (descriptor_ < 0 || flock(descriptor_, LOCK_SH | LOCK_NB) != 0) return descriptor_ >= 0;
-  flock(descriptor_, LOCK_UN);
+  if (!file_ || flock(file_.get(), LOCK_SH | LOCK_NB) != 0) return bool(file_);
+  flock(file_.get(), LOCK_UN);
   return false;
 }
 
 pid_t UpFile::process() const {
   char text[32] = {};
-  (void)!pread(descriptor_, text, sizeof text - 1, 0);
+  (void)!pread(file_.get(), text, sizeof text - 1, 0);
   return static_cast<pid_t>(parseInt(trim(text)).value_or(0));
 }
 

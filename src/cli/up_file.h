@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include "base/descriptor.h"
 #include "base/result.h"
 
 namespace cadre::cli {
@@ -19,9 +20,6 @@ class UpFile {
   static Result<UpFile> take(const std::filesystem::path& data);
   // Only to look at; made where there is none.
   explicit UpFile(const std::filesystem::path& data);
-  UpFile(UpFile&& other) noexcept;
-  UpFile& operator=(UpFile&&) = delete;
-  ~UpFile();
 
   static std::filesystem::path pathOf(const std::filesystem::path& data) { return data / "up.pid"; }
 
@@ -29,7 +27,7 @@ class UpFile {
   pid_t process() const;  // the last one that took it; 0: none ever did
 
  private:
-  int descriptor_;
+  Descriptor file_;
 };
 
 }  // namespace cadre::cli

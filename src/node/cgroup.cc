@@ -15,6 +15,7 @@
 
 #include "base/format.h"
 #include "base/strings.h"
+#include "node/files.h"
 
 namespace cadre::node {
 namespace {
@@ -23,11 +24,6 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kControllers[] = {"memory", "cpu", "pids"};
 constexpr std::int64_t kPeriodMicros = 100'000, kShortestMicros = 1000;
-
-std::string readText(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 std::set<std::string> words(std::string_view text, char between) {
   std::set<std::string> out;

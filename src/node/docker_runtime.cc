@@ -2,17 +2,15 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <set>
 #include <utility>
 
 #include "base/format.h"
 #include "base/random.h"
 #include "base/strings.h"
-#include "json/parse.h"
-#include "json/write.h"
 #include "net/http_client.h"
 #include "node/docker_log.h"
+#include "node/files.h"
 #include "node/own_image.h"
 #include "node/service_table.h"
 #include "wire/docker.h"
@@ -43,30 +41,6 @@ Result<std::unique_ptr<net::PooledHttpClient>> connectTo(net::Loop& loop,
                                     .http2 = false,
                                     .max_connections = 8192,
                                     .connect_timeout = 5s});
-}
-
-Value readJson(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), {});
-  auto value = json::parse(text);
-  return value ? *std::move(value) : Value();
-}
-
-Result<> writeJson(const fs::path& path, const Value& value) {
-  std::error_code code;
-  fs::create_directories(path.parent_path(), code);
-  fs::path part = path.string() + ".part";
-  {
-    std::ofstream file(part, std::ios::binary | std::ios::trunc);
-    file << json::write(value);
-    if (!file.flush())
-      return Error{.code = Code::Unavailable,
-                   .message = format("{} cannot be written: is the disk full?", part.string())};
-  }
-  fs::rename(part, path, code);
-  if (!code) return {};
-  return Error{.code = Code::Unavailable,
-               .message = format("{} cannot be written: {}", path.string(), code.message())};
 }
 
 json::Array texts(const std::vector<std::string>& words) {

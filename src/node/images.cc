@@ -1,12 +1,12 @@
 #include "node/images.h"
 
 #include <filesystem>
-#include <fstream>
 
 #include "base/format.h"
 #include "base/strings.h"
 #include "json/parse.h"
 #include "json/texts.h"
+#include "node/files.h"
 
 namespace cadre::node {
 namespace {
@@ -47,8 +47,7 @@ Result<Image> findImage(const std::string& folder, const std::string& reference)
                                    reference, place.string())};
   Image image{.root = place / "rootfs",
               .env = {{"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}}};
-  std::ifstream file(place / "config.json", std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), {});
+  std::string text = readText(place / "config.json");
   if (text.empty()) return image;
   auto read = json::parse(text);
   if (!read) return read.error().context((place / "config.json").string());

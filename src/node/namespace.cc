@@ -15,6 +15,7 @@ engine::Plan planNamespace(const json::Value& object, engine::World& world,
                              .object = std::move(fields),
                              .keep = engine::Child::Keep::Once,
                              .owned = false});
+    // Read, so that it is made again when somebody takes it away: it is not owned.
     (void)world.get(resource, {std::string(kube::name(object)), std::string(name)});
   };
   add(kServiceAccounts, "default", {});

@@ -194,9 +194,8 @@ struct Probes::Impl : std::enable_shared_from_this<Probes::Impl> {
       if (++probe.successes >= spec["successThreshold"].integer(1)) probe.holds = true;
     } else {
       probe.successes = 0;
-      now.message = result.error().message;
       constexpr std::string_view kNames[] = {"Startup", "Readiness", "Liveness"};
-      failed(kNames[which], now.message);
+      failed(kNames[which], result.error().message);
       if (++probe.failures >= spec["failureThreshold"].integer(3)) {
         probe.holds = false;
         if (which != Readiness) now.alive = false;
@@ -211,9 +210,7 @@ struct Probes::Impl : std::enable_shared_from_this<Probes::Impl> {
     } else {
       later(which, false);
     }
-    if (now.up == said.up && now.ready == said.ready && now.alive == said.alive) return;
-    said = now;
-    changed(said);
+    if (std::exchange(said, now) != now) changed(said);
   }
 
   net::Loop& loop;

@@ -29,7 +29,6 @@ class Probes {
  public:
   struct Said {
     bool up = true, ready = true, alive = true;
-    std::string message = {};  // of the last failure
     bool operator==(const Said&) const = default;
   };
   Probes(net::Loop& loop, const json::Value& container, const std::string& address,

@@ -2,14 +2,13 @@
 
 #include <csignal>
 #include <cstdio>
-#include <fstream>
 
 #include <sys/stat.h>
 
 #include "base/log.h"
-#include "json/parse.h"
 #include "net/loop.h"
 #include "net/redirect.h"
+#include "node/files.h"
 #include "node/service_table.h"
 
 namespace cadre::node {
@@ -46,14 +45,12 @@ class Sandbox {
   }
 
   void read() {
-    std::ifstream file(path_, std::ios::binary);
-    std::string text((std::istreambuf_iterator<char>(file)), {});
-    auto value = json::parse(text);
-    if (!value) return;  // it is replaced as a whole: this one was never there
+    json::Value value = readJson(path_);
+    if (value.isNull()) return;  // it is replaced as a whole: this one was never there
     if (redirected_)
-      relays_.setTable(ServiceTable::parse(*value));
+      relays_.setTable(ServiceTable::parse(value));
     else
-      relays_.listen(ServiceTable::parse(*value));
+      relays_.listen(ServiceTable::parse(value));
   }
 
   net::Loop& loop_;

@@ -24,6 +24,7 @@
 #include "json/parse.h"
 #include "json/texts.h"
 #include "json/write.h"
+#include "node/files.h"
 #include "node/log_file.h"
 #include "node/own_address.h"
 
@@ -66,12 +67,7 @@ void writeState(const std::string& folder, const json::Value& state) {
   (void)rename(part.c_str(), stateFile(folder).c_str());
 }
 
-json::Value readState(const std::string& folder) {
-  std::ifstream file(stateFile(folder), std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), {});
-  auto value = json::parse(text);
-  return value ? *std::move(value) : json::Value();
-}
+json::Value readState(const std::string& folder) { return readJson(stateFile(folder)); }
 
 // The lock of a folder, if nobody has it; `held`: somebody does, or nobody can tell.
 Descriptor takeLock(const std::string& folder, bool& held) {

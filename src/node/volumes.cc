@@ -10,6 +10,7 @@
 #include "json/texts.h"
 #include "kube/meta.h"
 #include "kube/names.h"
+#include "node/files.h"
 
 namespace cadre::node {
 namespace {
@@ -44,9 +45,8 @@ bool isSame(const fs::path& folder, const std::map<std::string, FileOf>& files) 
   for (const auto& entry : fs::recursive_directory_iterator(folder, ignored))
     there += entry.is_regular_file(ignored) ? 1 : 0;
   return there == files.size() && std::ranges::all_of(files, [&](const auto& one) {
-           std::ifstream file(folder / one.first, std::ios::binary);
-           return file &&
-                  std::string((std::istreambuf_iterator<char>(file)), {}) == one.second.text;
+           return fs::exists(folder / one.first, ignored) &&
+                  readText(folder / one.first) == one.second.text;
          });
 }
 
