@@ -92,8 +92,8 @@ class Pair : public std::enable_shared_from_this<Pair> {
 std::string Place::text() const { return isUnix() ? address : authority(address, port); }
 
 struct Relay::Impl : std::enable_shared_from_this<Relay::Impl> {
-  Impl(Loop& loop, Function<std::optional<Place>(const Place&)> choose)
-      : loop(loop), acceptor(contextOf(loop)), choose(std::move(choose)) {}
+  Impl(Loop& loop, Place place, Function<std::optional<Place>(const Place&)> choose)
+      : loop(loop), place(std::move(place)), acceptor(contextOf(loop)), choose(std::move(choose)) {}
 
   void came(Any::socket socket) {
     auto place = choose(askedOf(socket));
@@ -113,6 +113,7 @@ struct Relay::Impl : std::enable_shared_from_this<Relay::Impl> {
   }
 
   Loop& loop;
+  const Place place;
   AnyAcceptor acceptor;
   Function<std::optional<Place>(const Place&)> choose;
   std::set<std::shared_ptr<Pair>> pairs;
@@ -121,16 +122,31 @@ struct Relay::Impl : std::enable_shared_from_this<Relay::Impl> {
 
 Result<std::unique_ptr<Relay>> Relay::listen(Loop& loop, const Place& place,
                                              Function<std::optional<Place>(const Place&)> choose) {
-  auto impl = std::make_shared<Impl>(loop, std::move(choose));
-  CADRE_TRY(beginListening(impl->acceptor, place));
-  acceptNext(std::weak_ptr(impl));
-  return std::unique_ptr<Relay>(new Relay(std::move(impl)));
+  auto relay =
+      std::unique_ptr<Relay>(new Relay(std::make_shared<Impl>(loop, place, std::move(choose))));
+  CADRE_TRY(relay->accept());
+  return relay;
+}
+
+Result<> Relay::accept() {
+  if (impl_->acceptor.is_open()) return {};
+  auto begun = beginListening(impl_->acceptor, impl_->place);
+  if (begun)
+    acceptNext(std::weak_ptr(impl_));
+  else
+    refuse();
+  return begun;
+}
+
+void Relay::refuse() {
+  ErrorCode ignored;
+  impl_->acceptor.close(ignored);
+  impl_->again = {};
 }
 
 Relay::Relay(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Relay::~Relay() {
-  ErrorCode ignored;
-  impl_->acceptor.close(ignored);
+  refuse();
   for (const auto& pair : std::set(impl_->pairs)) pair->end();
 }
 std::uint16_t Relay::port() const { return portOf(impl_->acceptor); }

@@ -31,6 +31,11 @@ class Relay {
       Loop& loop, const Place& place, Function<std::optional<Place>(const Place& asked)> choose);
   ~Relay();
 
+  // Whoever comes from now on is refused; who came before stays. Until accept(), which may fail as
+  // listen() does.
+  void refuse();
+  Result<> accept();
+
   std::uint16_t port() const;
   std::size_t connections() const;
 

@@ -77,6 +77,7 @@ Run runOf(const RunName& name, const Value& container) {
   Run run{.attempt = name.attempt,
           .state = Run::State::Running,
           .id = idOf(container["Id"].string()),
+          .image_id = container["Image"].string(),
           .started = parseTime(state["StartedAt"].string()).value_or(Time())};
   if (run.started < Time(24h))  // it never was
     run.started = parseTime(container["Created"].string()).value_or(Time());
@@ -105,6 +106,7 @@ bool mayHaveBeenHungry(const Value& container) {
 
 Value recordOf(const Run& run) {
   return json::Object{{"id", run.id},
+                      {"image", run.image_id},
                       {"startedAt", formatTimeMicros(run.started)},
                       {"finishedAt", formatTimeMicros(run.ended)},
                       {"exitCode", run.code},
@@ -116,6 +118,7 @@ Run runOfRecord(int attempt, const Value& record) {
   return {.attempt = attempt,
           .state = Run::State::Ended,
           .id = record["id"].string(),
+          .image_id = record["image"].string(),
           .started = parseTime(record["startedAt"].string()).value_or(Time()),
           .ended = parseTime(record["finishedAt"].string()).value_or(Time()),
           .code = static_cast<int>(record["exitCode"].integer()),
@@ -156,6 +159,15 @@ Value containerConfig(const RunOrder& order, const Value& image, const std::stri
                     {"ReadonlyRootfs", order.read_only},
                     {"RestartPolicy", json::Object{{"Name", "no"}}},
                     {"LogConfig", logConfig("10m", "3")}};
+  if (order.is_privileged) host.set("Privileged", true);
+  if (!order.may_gain) host.set("SecurityOpt", json::Array{"no-new-privileges"});
+  if (!order.add_capabilities.empty()) host.set("CapAdd", texts(order.add_capabilities));
+  if (!order.drop_capabilities.empty()) host.set("CapDrop", texts(order.drop_capabilities));
+  if (!order.groups.empty()) {
+    json::Array groups;
+    for (std::int64_t group : order.groups) groups.emplace_back(format("{}", group));
+    host.set("GroupAdd", std::move(groups));
+  }
   if (order.limits.memory_bytes > 0) {
     host.set("Memory", order.limits.memory_bytes);
     host.set("MemorySwap", order.limits.memory_bytes);
@@ -406,6 +418,8 @@ class DockerRuntime final : public Runtime {
     void imageSeen(const Result<Value>& image) {
       if (image) {
         image_ = *image;
+        if (auto may = checkUser(order_, image_["Config"]["User"].string()); !may)
+          return finish(may.error());
         return create();
       }
       if (image.error().code != Code::NotFound) return finish(image.error());

@@ -6,6 +6,7 @@
 #include "base/strings.h"
 #include "json/parse.h"
 #include "json/texts.h"
+#include "kube/pattern.h"
 #include "node/files.h"
 
 namespace cadre::node {
@@ -31,6 +32,16 @@ bool isTame(std::string_view name) {
 
 }  // namespace
 
+bool isImageName(const std::string& reference) {
+  static const kube::Pattern kName = *kube::Pattern::parse(
+      "^([a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?([.][a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?)*(:[0-9]+"
+      ")?/)?"
+      "[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*(/[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*)*"
+      "(:[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127})?"
+      "(@[a-zA-Z][a-zA-Z0-9]*([-_+.][a-zA-Z][a-zA-Z0-9]*)*:[0-9a-fA-F]{32,128})?$");
+  return kName.matches(reference);
+}
+
 Result<Image> findImage(const std::string& folder, const std::string& reference) {
   auto [name, tag] = parts(reference);
   if (name == "cadre")
@@ -55,6 +66,7 @@ Result<Image> findImage(const std::string& folder, const std::string& reference)
   image.entrypoint = textsOf(config["Entrypoint"]);
   image.command = textsOf(config["Cmd"]);
   image.directory = config["WorkingDir"].string();
+  image.user = config["User"].string();
   for (const json::Value& one : config["Env"].array()) {
     auto [key, value] = cut(one.string(), "=");
     image.env[std::string(key)] = value;

@@ -14,7 +14,11 @@ struct Image {
   std::vector<std::string> entrypoint, command;
   std::map<std::string, std::string> env;
   std::string directory;
+  std::string user;
 };
+
+// Whether it can be the name of one: "registry:5000/team/web:1.0@sha256:...".
+bool isImageName(const std::string& reference);
 
 // FOLDER/web/1.0 is the image web:1.0: `rootfs` in it, and `config.json` as images have it
 // (entrypoint, command, environment, directory). The image `cadre` is this program, with the

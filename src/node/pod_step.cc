@@ -141,7 +141,10 @@ class Stepper {
   void keep(const Value& container, Restart policy) {
     const Run* run = runOf(container);
     if (!run) return start(container);
-    if (isRunning(run) && !run->alive) return stop(container, *run, now_ + grace_);
+    if (isRunning(run) && !run->alive) {
+      std::chrono::seconds grace = graceOf(container);
+      return stop(container, *run, now_ + grace, grace);
+    }
     if (!isEnded(run) || !isToRunAgain(*run, policy)) return;
     Time again = run->ended + pauseAfter(seenOf(container).crashes);
     if (again <= now_) return start(container);
@@ -151,11 +154,18 @@ class Stepper {
 
   void start(const Value& container) { step_.start.push_back(container["name"].string()); }
 
-  void stop(const Value& container, const Run& run, Time latest) {
+  // The probe that failed may give it another time to end than the pod does.
+  std::chrono::seconds graceOf(const Value& container) const {
+    const char* failed = runOf(container)->up ? "livenessProbe" : "startupProbe";
+    return std::chrono::seconds(
+        container[failed]["terminationGracePeriodSeconds"].integer(grace_.count()));
+  }
+
+  void stop(const Value& container, const Run& run, Time latest, std::chrono::seconds grace) {
     std::string name = container["name"].string();
     if (latest <= now_) return step_.stop.push_back({std::move(name), true});
     if (!run.stopping) return step_.stop.push_back({std::move(name), false});
-    Time kill = std::min(latest, *run.stopping + grace_);
+    Time kill = std::min(latest, *run.stopping + grace);
     if (kill <= now_) return step_.stop.push_back({std::move(name), true});
     dueAt(kill);
   }
@@ -168,7 +178,7 @@ class Stepper {
         const Run* run = runOf(one);
         if (!run || run->state == Run::State::Ended || isSidecar(one) != sidecars) continue;
         busy = true;
-        stop(one, *run, latest);
+        stop(one, *run, latest, grace_);
       }
     };
     stopThese(mains_, false);
@@ -177,6 +187,14 @@ class Stepper {
   }
 
   // ---- What there is to say
+
+  // It has its volumes and its network: somebody got as far as to start a container, or could.
+  bool isFurnished() const {
+    return std::ranges::any_of(seen_.containers, [](auto& one) {
+      const Seen& seen = one.second;
+      return seen.run || (!seen.reason.empty() && seen.reason != kNotFurnished);
+    });
+  }
 
   bool isReady(const Value& container) const {
     const Run* run = runOf(container);
@@ -229,11 +247,12 @@ class Stepper {
     } else if (seen.before && isEnded(&*seen.before)) {
       last = terminated(*seen.before);
     }
-    bool done = init && !isSidecar(container) && isEnded(run) && run->code == 0;
+    // An init container is ready when it is over.
+    bool ready = init && !isSidecar(container) ? isPassed(container) : isReady(container);
     Object out{{"name", container["name"]},
                {"image", container["image"]},
-               {"imageID", ""},
-               {"ready", done || isReady(container)},
+               {"imageID", run ? run->image_id : ""},
+               {"ready", ready},
                {"started", isRunning(run) && run->up},
                {"restartCount", run ? run->attempt : 0},
                {"state", std::move(state)},
@@ -264,6 +283,8 @@ class Stepper {
     };
     set("reason", reason_);
     set("message", message_);
+    const Value& generation = pod_["metadata"]["generation"];
+    if (generation.isInteger()) status.make("observedGeneration") = generation;
     if (status["startTime"].isNull()) status.make("startTime") = formatTime(now_);
     auto setAddress = [&](const char* one, const char* all, const std::string& address) {
       if (address.empty()) return;
@@ -285,6 +306,7 @@ class Stepper {
 
   void writeConditions(Value& status, const std::string& phase) {
     Array conditions = status["conditions"].array();
+    const Value& generation = pod_["metadata"]["generation"];
     // Unlike those of other kinds, conditions of pods need no reason.
     auto set = [&](std::string_view type, bool holds, std::string_view reason = {},
                    std::string_view message = {}) {
@@ -296,6 +318,7 @@ class Stepper {
         place->make("status") = status_text;
         place->make("lastTransitionTime") = formatTime(now_);
       }
+      if (generation.isInteger()) place->make("observedGeneration") = generation;
       for (auto [name, text] : {std::pair("reason", reason), std::pair("message", message)}) {
         if (text.empty())
           place->makeObject().erase(name);
@@ -306,6 +329,7 @@ class Stepper {
     bool over = phase == "Succeeded" || phase == "Failed";
     std::string ended = phase == "Succeeded" ? "PodCompleted" : "PodFailed";
     set("PodScheduled", true);
+    set("PodReadyToStartContainers", !over && isFurnished());
     if (initialized_) {
       set("Initialized", true, phase == "Succeeded" ? ended : "");
     } else {

@@ -17,6 +17,7 @@ struct Run {
   int attempt = 0;  // how many there were before
   State state = State::Starting;
   std::string id = {};  // "process://..."
+  std::string image_id = {};
   Time started = {}, ended = {};
   int code = 0;
   std::string reason = {}, message = {};       // of an end that needs more words than its code
@@ -35,6 +36,9 @@ struct PodSeen {
   std::map<std::string, Seen, std::less<>> containers;
   std::string address, host_address;
 };
+
+// Why a container is not started whose volumes, or whose pod's network, cannot be made yet.
+inline constexpr std::string_view kNotFurnished = "ContainerCreating";
 
 // What is to be done for a pod, and what there is to say of it.
 struct PodStep {

@@ -32,6 +32,7 @@ Run runOf(const RunName& name, const ShimState& state) {
   Run run{.attempt = name.attempt,
           .state = state.alive ? Run::State::Running : Run::State::Ended,
           .id = format("process://{}/{}/{}", name.pod, name.container, name.attempt),
+          .image_id = state.image,
           .started = state.started.value_or(state.finished.value_or(Time())),
           .ended = state.finished.value_or(Time()),
           .code = state.code,
@@ -175,6 +176,7 @@ class ProcessRuntime final : public Runtime {
       return loop_.after(0s, [done = std::move(done), error] { done(error); });
     };
     if (!image) return fail(image.error());
+    if (auto may = checkUser(order, image->user); !may) return fail(may.error());
     std::vector<std::string> command = commandOf(order, *image);
     if (command.empty())
       return fail(
@@ -197,6 +199,7 @@ class ProcessRuntime final : public Runtime {
                    .command = std::move(command),
                    .log = order.log,
                    .address = order.address,
+                   .image = image->root.empty() ? "cadre" : image->root,
                    .limits = order.limits};
     return net::runProcess(
         loop_,

@@ -42,11 +42,18 @@ struct RunOrder {
   std::string address;  // of its pod; empty: it uses this machine's network as it is
   std::vector<Mount> mounts;
   std::optional<std::int64_t> user, group;
-  bool read_only = false;  // also where nothing is mounted
+  std::vector<std::int64_t> groups;             // beside it
+  bool is_never_root = false;                   // rather not at all
+  bool read_only = false;                       // also where nothing is mounted
+  bool is_privileged = false, may_gain = true;  // rights
+  std::vector<std::string> add_capabilities, drop_capabilities;
   std::string log;
   Limits limits;
   bool pull = true;  // an image that is missing may be fetched
 };
+
+// Whether it may run, where nothing but the image says as whom ("", "1000", "web:web").
+Result<> checkUser(const RunOrder& order, std::string_view image_user);
 
 // What runs containers. One run of a container happens once, whatever becomes of this process: it
 // is found again by find(), also when its start was under way. All callbacks come on the loop.
@@ -61,7 +68,8 @@ class Runtime {
   virtual std::vector<std::pair<RunName, Run>> find() = 0;
   virtual bool isAlive(const RunName& run) const = 0;
   // An error is of the order, or of this machine, and says what to do; its code NotFound is of the
-  // image. What was started is told by `ended` in the end, once.
+  // image, Forbidden of what the order rules out. What was started is told by `ended` in the end,
+  // once.
   virtual Pending start(RunOrder order, Function<void(Result<Run>)> done) = 0;
   virtual void stop(const RunName& run, bool kill) = 0;
   // Runs a command in a container that runs, with its environment.

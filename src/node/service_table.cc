@@ -76,8 +76,12 @@ void ServiceRelays::listenAgain() {
   bool trouble = false;
   for (const auto& [place, entry] : table_.entries) {
     Listening& one = listening_[place];
+    if (entry.places.empty()) {
+      if (one.relay) one.relay->refuse();
+      continue;
+    }
     if (!one.relay) listen(place, one);
-    trouble |= !one.relay;
+    trouble |= !one.relay || !one.relay->accept();
   }
   again_ = trouble ? loop_.after(kAgain, [this] { listenAgain(); }) : Pending();
 }

@@ -41,6 +41,12 @@ TEST(ServiceRelays, ListenWhereTheTableSays) {
   relays.listen(table);
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(reach("127.97.0.1"));
   EXPECT_TRUE(loop.runUntil([&] { return asked[0] == 2 && asked[1] == 2; }, 10s)) << "in turn";
+  table.entries[service].places.clear();
+  relays.listen(table);
+  EXPECT_FALSE(reach("127.97.0.1")) << "nobody is ready";
+  table.entries[service].places = {{"127.0.0.1", pods[0]->port()}};
+  relays.listen(table);
+  EXPECT_TRUE(reach("127.97.0.1"));
   relays.listen({});
   EXPECT_FALSE(reach("127.97.0.1"));
 }

@@ -292,7 +292,10 @@ class Shim {
   }
 
   json::Value state() const {
-    json::Object out{{"pid", inner_}, {"address", order_.address}, {"groups", listOf(groups_)}};
+    json::Object out{{"pid", inner_},
+                     {"address", order_.address},
+                     {"image", order_.image},
+                     {"groups", listOf(groups_)}};
     if (started_) out.set("startedAt", formatTimeMicros(*started_));
     return out;
   }
@@ -340,6 +343,7 @@ json::Value ShimOrder::toJson() const {
                       {"command", listOf(command)},
                       {"log", log},
                       {"address", address},
+                      {"image", image},
                       {"memoryBytes", limits.memory_bytes},
                       {"cpuMillis", limits.cpu_millis},
                       {"processes", limits.processes},
@@ -351,6 +355,7 @@ Result<ShimOrder> ShimOrder::parse(const json::Value& value) {
                   .command = textsOf(value["command"]),
                   .log = value["log"].string(),
                   .address = value["address"].string(),
+                  .image = value["image"].string(),
                   .limits = {.memory_bytes = value["memoryBytes"].integer(),
                              .cpu_millis = value["cpuMillis"].integer(),
                              .processes = value["processes"].integer()}};
@@ -394,6 +399,7 @@ ShimState readShim(const std::string& folder) {
   ShimState out{.alive = held,
                 .inner = static_cast<int>(state["pid"].integer()),
                 .address = state["address"].string(),
+                .image = state["image"].string(),
                 .groups = textsOf(state["groups"]),
                 .was_short = state["shortOfMemory"].boolean(),
                 .started = parseTime(state["startedAt"].string()),

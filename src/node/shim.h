@@ -23,6 +23,7 @@ struct ShimOrder {
   std::vector<std::string> command;
   std::string log;      // "TIME stdout F text" by line, as container runtimes write it
   std::string address;  // of its pod, for what it binds; empty: none
+  std::string image;    // which it was made of
   Limits limits;
   std::size_t max_log_bytes = 10u << 20;  // then it becomes LOG.1, and that is gone
 
@@ -34,7 +35,7 @@ struct ShimState {
   bool alive = false;
   int process = 0;  // of the shim, also when it has ended: another may have the number by then
   int inner = 0;    // the first one of the container
-  std::string address;
+  std::string address, image;
   ControlGroups groups;
   bool was_short = false;  // of memory
   std::optional<Time> started, finished;

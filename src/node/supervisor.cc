@@ -7,9 +7,12 @@
 #include "base/format.h"
 #include "base/strings.h"
 #include "json/patch.h"
+#include "json/texts.h"
 #include "json/write.h"
 #include "kube/quantity.h"
 #include "kube/watch.h"
+#include "node/images.h"
+#include "node/last_words.h"
 #include "node/pod_data.h"
 #include "node/pod_events.h"
 #include "node/pods.h"
@@ -36,10 +39,23 @@ const Value* containerOf(const Value& pod, std::string_view name) {
   return nullptr;
 }
 
+// Of the container's security context; else of the pod's.
+const Value& fieldOf(const Value& pod, const Value& container, std::string_view field) {
+  const Value& own = container["securityContext"][field];
+  return own.isNull() ? pod["spec"]["securityContext"][field] : own;
+}
+
 std::optional<std::int64_t> idOf(const Value& pod, const Value& container, std::string_view field) {
-  for (const Value* context : {&container["securityContext"], &pod["spec"]["securityContext"]})
-    if ((*context)[field].isInteger()) return (*context)[field].integer();
-  return std::nullopt;
+  const Value& id = fieldOf(pod, container, field);
+  return id.isInteger() ? std::optional(id.integer()) : std::nullopt;
+}
+
+std::vector<std::int64_t> groupsOf(const Value& pod) {
+  const Value& security = pod["spec"]["securityContext"];
+  std::vector<std::int64_t> out;
+  if (security["fsGroup"].isInteger()) out.push_back(security["fsGroup"].integer());
+  for (const Value& group : security["supplementalGroups"].array()) out.push_back(group.integer());
+  return out;
 }
 
 kube::Quantity limitOf(const Value& container, std::string_view resource) {
@@ -88,6 +104,8 @@ struct Supervisor::Impl {
                     [this](const kube::Mirror::Change& change) { dataChanged(change.object); }),
         secrets(client, {.resource = kSecrets}, random,
                 [this](const kube::Mirror::Change& change) { dataChanged(change.object); }),
+        claims(client, {.resource = kClaims}, random,
+               [this](const kube::Mirror::Change& change) { dataChanged(change.object); }),
         pods_seen(client, {.resource = kPods}, random,
                   [this](const kube::Mirror::Change& change) { podChanged(change); }) {
     runtime.ended = [this](const RunName& name, const Run& run) { ended(name, run); };
@@ -98,12 +116,16 @@ struct Supervisor::Impl {
   // ---- What was there before
 
   // The newest run of a container is as the runtime says now.
-  static void update(Seen& seen, const Run& run) {
+  void update(Pod& pod, const std::string& name, const Run& run) {
+    Seen& seen = pod.seen.containers[name];
     std::optional<Time> stopping = seen.run ? seen.run->stopping : std::nullopt;
     seen.run = run;
     seen.run->stopping = stopping;
-    if (run.state == Run::State::Ended)
-      seen.crashes = run.ended - run.started >= kLongRun ? 0 : seen.crashes + 1;
+    if (run.state != Run::State::Ended) return;
+    seen.crashes = run.ended - run.started >= kLongRun ? 0 : seen.crashes + 1;
+    if (const Value* container = containerOf(pod.object, name); container && run.message.empty())
+      seen.run->message = lastWordsOf(
+          *container, logOf(options.folder, pod.object, name, run.attempt), run.code != 0);
   }
 
   // When it is known which pods there are, what runs for none of them ends.
@@ -153,12 +175,17 @@ struct Supervisor::Impl {
         for (const auto& [name, run] : before.mapped()) {
           Seen& seen = pod.seen.containers[name.container];
           if (seen.run) seen.before = std::exchange(seen.run, std::nullopt);
-          update(seen, run);
+          update(pod, name.container, run);
           if (run.state == Run::State::Running) beginProbes(uid, pod, name.container);
         }
     }
-    if (is_new || versionOf(place->second->object) <= versionOf(change.object))
-      place->second->object = change.object;
+    Pod& pod = *place->second;
+    if (is_new || versionOf(pod.object) <= versionOf(change.object)) {
+      bool tells_others = kube::labels(pod.object) != kube::labels(change.object) ||
+                          kube::annotations(pod.object) != kube::annotations(change.object);
+      pod.object = change.object;
+      if (tells_others) refreshVolumes(pod);
+    }
     lookSoon(uid);
   }
 
@@ -181,7 +208,7 @@ struct Supervisor::Impl {
     pod.hooks.erase(name);
     Seen& seen = pod.seen.containers[name.container];
     if (!seen.run || seen.run->attempt != name.attempt) return;
-    update(seen, run);
+    update(pod, name.container, run);
     lookSoon(name.pod);
   }
 
@@ -207,8 +234,8 @@ struct Supervisor::Impl {
     Pod& pod = *known->second;
     if (when_idle) return checkIdle();
     if (pod.gone) return finish(uid, pod);
-    if (!config_maps.synced() || !secrets.synced()) return lookLater(uid, 20ms);
-    if (pod.object["spec"]["nodeName"].string().empty()) return bind(uid, pod);
+    if (!config_maps.synced() || !secrets.synced() || !claims.synced()) return lookLater(uid, 20ms);
+    if (pod.object["spec"]["nodeName"].string().empty()) return schedule(uid, pod);
     if (pod.seen.address.empty()) giveAddress(pod);
     if (isAnyRunning(pod)) hasTokens(uid, pod, "");
     PodStep step = stepOf(pod.object, pod.seen, now());
@@ -226,8 +253,33 @@ struct Supervisor::Impl {
     if (step.due) lookLater(uid, std::max<Duration>(*step.due - now(), 10ms));
   }
 
-  void bind(const std::string& uid, Pod& pod) {
+  // There is one node; all that a pod may have to wait for is its claims.
+  void schedule(const std::string& uid, Pod& pod) {
     if (kube::isDeleting(pod.object)) return;
+    for (const Value& volume : pod.object["spec"]["volumes"].array()) {
+      const std::string& claim = volume["persistentVolumeClaim"]["claimName"].string();
+      if (claim.empty() || claims.find({std::string(kube::ns(pod.object)), claim})) continue;
+      return tell(uid, pod,
+                  unscheduled(pod.object["status"],
+                              format("persistentvolumeclaim \"{}\" not found", claim)));
+    }
+    bind(uid, pod);
+  }
+
+  Value unscheduled(const Value& before, const std::string& why) const {
+    Value status = before.isObject() ? before : Value(json::Object());
+    const Value& old = status["conditions"].at(0);
+    status.make("conditions") = json::Array{
+        json::Object{{"type", "PodScheduled"},
+                     {"status", "False"},
+                     {"reason", "Unschedulable"},
+                     {"message", why},
+                     {"lastTransitionTime",
+                      old.isNull() ? Value(formatTime(now())) : Value(old["lastTransitionTime"])}}};
+    return status;
+  }
+
+  void bind(const std::string& uid, Pod& pod) {
     std::string target = format("/api/v1/namespaces/{}/pods/{}/binding", kube::ns(pod.object),
                                 kube::name(pod.object));
     Value binding =
@@ -302,8 +354,14 @@ struct Supervisor::Impl {
     self.make("status").make("podIPs") = json::Array{json::Object{{"ip", pod.seen.address}}};
     self.make("status").make("hostIP") = pod.seen.host_address;
     int attempt = seen.run ? seen.run->attempt + 1 : 0;
+    if (const std::string& image = (*container)["image"].string(); !isImageName(image))
+      return cannot(uid, pod, name, "InvalidImageName",
+                    {.code = Code::InvalidArgument,
+                     .message = format("\"{}\" is no name of an image", image)});
     Lookup lookup = lookupFor(pod);
-    auto order = orderOf(self, *container, attempt, lookup);
+    auto places = volumes.make(self, hostnameOf(self), lookup);
+    if (!places) return cannot(uid, pod, name, kNotFurnished, places.error());
+    auto order = orderOf(self, *container, attempt, lookup, *places);
     if (!order) return cannot(uid, pod, name, "CreateContainerConfigError", order.error());
     if (attempt >= 2) forgetRun(pod, name, attempt - 2);
     std::optional<Run> before = seen.run;
@@ -311,18 +369,18 @@ struct Supervisor::Impl {
     seen.run = Run{.attempt = attempt};
     seen.reason.clear();
     seen.message.clear();
-    pod.starting[name] =
-        runtime.start(*std::move(order), [this, uid, name, before](const Result<Run>& result) {
+    const bool pull = order->pull;
+    pod.starting[name] = runtime.start(
+        *std::move(order), [this, uid, name, before, pull](const Result<Run>& result) {
           auto known = pods.find(uid);
           if (known == pods.end()) return;
           Pod& pod = *known->second;
           Seen& seen = pod.seen.containers[name];
           if (!result) {
             seen.run = before;
-            bool image = result.error().code == Code::NotFound;
-            cannot(uid, pod, name, image ? "ErrImagePull" : "CreateContainerError", result.error());
+            cannotRun(uid, pod, name, pull, result.error());
           } else {
-            update(seen, *result);
+            update(pod, name, *result);
             pod.retries.erase(name);
             events.tell(pod.object, name, PodEvents::Type::Normal, "Started",
                         format("Started container {}", name));
@@ -379,7 +437,7 @@ struct Supervisor::Impl {
           Token& token = pod.tokens[json::write(wanted)];
           token.is_asked_for = false;
           if (!answer && token.value.isNull() && !container.empty())
-            cannot(uid, pod, container, "CreateContainerConfigError", answer.error());
+            cannot(uid, pod, container, kNotFurnished, answer.error());
           Duration left = kTokenAgain;
           if (answer) {
             token.value = json::Object{{"token", (*answer)["status"]["token"]}};
@@ -410,8 +468,7 @@ struct Supervisor::Impl {
           auto known = pods.find(uid);
           if (known == pods.end()) return;
           known->second->is_preparing = false;
-          if (!result)
-            return cannot(uid, *known->second, name, "CreatePodSandboxError", result.error());
+          if (!result) return cannot(uid, *known->second, name, kNotFurnished, result.error());
           lookSoon(uid);
         });
     return false;
@@ -422,14 +479,34 @@ struct Supervisor::Impl {
     runtime.forget(RunName{std::string(kube::uid(pod.object)), name, attempt});
     std::string log = logOf(options.folder, pod.object, name, attempt);
     std::error_code ignored;
-    for (const char* part : {"", ".1"}) std::filesystem::remove(log + part, ignored);
+    for (const std::string& part : {log, log + ".1", lastWordsFile(log)})
+      std::filesystem::remove(part, ignored);
+  }
+
+  // In the words of the kubelet, as far as it has any.
+  void cannotRun(const std::string& uid, Pod& pod, const std::string& name, bool pull,
+                 const Error& error) {
+    const std::string image = (*containerOf(pod.object, name))["image"].string();
+    if (error.code == Code::Forbidden)
+      return cannot(uid, pod, name, "CreateContainerConfigError", error);
+    if (error.code != Code::NotFound) return cannot(uid, pod, name, "CreateContainerError", error);
+    if (!pull)
+      return cannot(
+          uid, pod, name, "ErrImageNeverPull",
+          {.code = error.code,
+           .message =
+               format("Container image \"{}\" is not present with pull policy of Never", image)});
+    if (!pod.retries.contains(name)) return cannot(uid, pod, name, "ErrImagePull", error);
+    cannot(uid, pod, name, "ImagePullBackOff",
+           {.code = error.code,
+            .message = format("Back-off pulling image \"{}\": {}", image, error.message)});
   }
 
   // It is tried again later, and when something changes that it may have waited for.
-  void cannot(const std::string& uid, Pod& pod, const std::string& name, std::string reason,
+  void cannot(const std::string& uid, Pod& pod, const std::string& name, std::string_view reason,
               const Error& error) {
     Seen& seen = pod.seen.containers[name];
-    seen.reason = std::move(reason);
+    seen.reason = reason;
     seen.message = error.message;
     events.tell(pod.object, name, PodEvents::Type::Warning, "Failed",
                 format("{}: {}", seen.reason, seen.message));
@@ -463,13 +540,14 @@ struct Supervisor::Impl {
   }
 
   Result<RunOrder> orderOf(const Value& pod, const Value& container, int attempt,
-                           const Lookup& lookup) {
+                           const Lookup& lookup, const Volumes::Places& places) {
     CADRE_LET(auto env,
               environmentOf(
                   pod, container, lookup,
                   options.links(kube::ns(pod), pod["spec"]["enableServiceLinks"].boolean(true))));
     std::string hostname = hostnameOf(pod);
     env.try_emplace("HOSTNAME", hostname);
+    const Value& security = container["securityContext"];
     RunOrder order{.name = {std::string(kube::uid(pod)), container["name"].string(), attempt},
                    .image = container["image"].string(),
                    .command = expanded(container["command"], env),
@@ -483,12 +561,22 @@ struct Supervisor::Impl {
                    .mounts = {},
                    .user = idOf(pod, container, "runAsUser"),
                    .group = idOf(pod, container, "runAsGroup"),
-                   .read_only = container["securityContext"]["readOnlyRootFilesystem"].boolean(),
+                   .groups = groupsOf(pod),
+                   .is_never_root = fieldOf(pod, container, "runAsNonRoot").boolean(),
+                   .read_only = security["readOnlyRootFilesystem"].boolean(),
+                   .is_privileged = security["privileged"].boolean(),
+                   .may_gain = security["allowPrivilegeEscalation"].boolean(true),
+                   .add_capabilities = textsOf(security["capabilities"]["add"]),
+                   .drop_capabilities = textsOf(security["capabilities"]["drop"]),
                    .log = logOf(options.folder, pod, container["name"].string(), attempt),
                    .limits = {.memory_bytes = limitOf(container, "memory").value(),
                               .cpu_millis = limitOf(container, "cpu").milliValue()},
                    .pull = container["imagePullPolicy"].string() != "Never"};
-    CADRE_LET(order.mounts, volumes.mount(pod, container, hostname, lookup, env));
+    CADRE_LET(order.mounts, volumes.mount(pod, container, places, env));
+    if (const std::string& path = container["terminationMessagePath"].string(); !path.empty()) {
+      makeLastWordsFile(order.log);
+      order.mounts.push_back({lastWordsFile(order.log), path});
+    }
     return order;
   }
 
@@ -678,7 +766,7 @@ struct Supervisor::Impl {
   std::vector<std::unique_ptr<Value>> held;  // what a lookup hands out, until the next one
   Function<void()> when_idle;                // set: it is the end
   Pending adopting, killing, ending;
-  kube::Mirror config_maps, secrets, pods_seen;
+  kube::Mirror config_maps, secrets, claims, pods_seen;
 };
 
 Supervisor::Supervisor(net::Loop& loop, kube::Client& client, Random& random, Runtime& runtime,

@@ -5,6 +5,9 @@
 #include <fstream>
 #include <set>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "base/format.h"
 #include "base/strings.h"
 #include "json/texts.h"
@@ -91,6 +94,17 @@ Result<std::string> within(const std::string& volume, const std::string& below) 
   return real.string();
 }
 
+// The group that all containers of a pod are in has a share in its volumes, and in what comes into
+// them. Only root can do that.
+void giveTo(const Value& pod, const fs::path& path) {
+  const Value& group = pod["spec"]["securityContext"]["fsGroup"];
+  struct stat about{};
+  if (!group.isInteger() || lstat(path.c_str(), &about) != 0 ||
+      lchown(path.c_str(), static_cast<uid_t>(-1), static_cast<gid_t>(group.integer())) != 0)
+    return;
+  if (S_ISDIR(about.st_mode)) (void)chmod(path.c_str(), (about.st_mode & 07777) | S_ISGID | 070);
+}
+
 std::string hostsOf(const Value& pod, const std::string& hostname) {
   std::string text = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost\n";
   if (const std::string& address = pod["status"]["podIP"].string(); !address.empty())
@@ -124,6 +138,7 @@ Result<std::string> Volumes::make(const Value& pod, const Value& volume,
   if (!isWritten(volume)) {
     // For every user of the containers; nobody else gets as far as this.
     if (is_new) fs::permissions(place, fs::perms::all, ignored);
+    giveTo(pod, place);
     if (volume["emptyDir"].isObject() || volume["persistentVolumeClaim"].isObject() ||
         volume.object().size() <= 1)
       return place;
@@ -131,28 +146,38 @@ Result<std::string> Volumes::make(const Value& pod, const Value& volume,
         format("volume {} is of a kind that this node does not have", volume["name"].string()));
   }
   CADRE_LET(auto files, filesOf(pod, volume, lookup));
+  if (pod["spec"]["securityContext"]["fsGroup"].isInteger())
+    for (auto& [path, file] : files) file.mode |= 0440;
   CADRE_TRY(writeAtOnce(place, files));
+  giveTo(pod, place);
+  for (const auto& entry : fs::recursive_directory_iterator(place, ignored))
+    giveTo(pod, entry.path());
   return place;
 }
 
-Result<std::vector<Mount>> Volumes::mount(const Value& pod, const Value& container,
-                                          const std::string& hostname, const Lookup& lookup,
-                                          const std::map<std::string, std::string>& env) const {
-  std::map<std::string, std::string> places;
-  std::set<std::string> kept;  // as the API has them: nobody writes there
+Result<Volumes::Places> Volumes::make(const Value& pod, const std::string& hostname,
+                                      const Lookup& lookup) const {
+  Places places;
   for (const Value& volume : pod["spec"]["volumes"].array()) {
     auto place = make(pod, volume, lookup);
     if (!place) return place.error().context(format("volume {}", volume["name"].string()));
     places[volume["name"].string()] = *std::move(place);
-    if (isWritten(volume)) kept.insert(volume["name"].string());
   }
-  std::vector<Mount> mounts;
-  std::string etc = folderOf(pod) + "/etc";
   CADRE_TRY(writeHosts(pod, hostname));
-  mounts.push_back({etc + "/hosts", "/etc/hosts", true});
   // A name may have several addresses.
-  CADRE_TRY(writeText(etc + "/host.conf", "multi on\n", 0644));
-  mounts.push_back({etc + "/host.conf", "/etc/host.conf", true});
+  CADRE_TRY(writeText(folderOf(pod) + "/etc/host.conf", "multi on\n", 0644));
+  return places;
+}
+
+Result<std::vector<Mount>> Volumes::mount(const Value& pod, const Value& container,
+                                          const Places& places,
+                                          const std::map<std::string, std::string>& env) const {
+  std::set<std::string> kept;  // as the API has them: nobody writes there
+  for (const Value& volume : pod["spec"]["volumes"].array())
+    if (isWritten(volume)) kept.insert(volume["name"].string());
+  std::string etc = folderOf(pod) + "/etc";
+  std::vector<Mount> mounts{{etc + "/hosts", "/etc/hosts", true},
+                            {etc + "/host.conf", "/etc/host.conf", true}};
   for (const Value& one : container["volumeMounts"].array()) {
     auto place = places.find(one["name"].string());
     if (place == places.end())

@@ -18,9 +18,13 @@ class Volumes {
   Volumes(std::string folder, Function<std::string(std::string_view ns)> names)
       : folder_(std::move(folder)), names_(std::move(names)) {}
 
-  // Makes what a container mounts, and says where it is. An error is about the pod's own words.
+  using Places = std::map<std::string, std::string>;  // on this machine, by volume
+  // Makes all that the containers of a pod mount.
+  Result<Places> make(const json::Value& pod, const std::string& hostname,
+                      const Lookup& lookup) const;
+  // What one of them mounts, and where. An error is about the pod's own words.
   Result<std::vector<Mount>> mount(const json::Value& pod, const json::Value& container,
-                                   const std::string& hostname, const Lookup& lookup,
+                                   const Places& places,
                                    const std::map<std::string, std::string>& env) const;
   // Names have changed: those who run are told, too.
   Result<> writeHosts(const json::Value& pod, const std::string& hostname) const;
