@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include <malloc.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/format.h"
@@ -157,6 +158,15 @@ struct HubHost::Impl {
   std::string kubeconfig, authority;
 };
 
+// Every connection is a file, and the usual limit is that of a shell.
+static void raiseFileLimit() {
+  constexpr rlim_t kFiles = 65536;
+  struct rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= kFiles) return;
+  files.rlim_cur = std::min(files.rlim_max, kFiles);
+  setrlimit(RLIMIT_NOFILE, &files);
+}
+
 HubHost::HubHost(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 HubHost::~HubHost() = default;
 hub::Hub& HubHost::hub() { return *impl_->hub; }
@@ -171,6 +181,7 @@ Result<std::unique_ptr<HubHost>> HubHost::open(net::Loop& loop, const HubFlags& 
   // What a long list took goes back to the system at once: malloc would keep it from the second on.
   mallopt(M_MMAP_THRESHOLD, 256 << 10);
   mallopt(M_TRIM_THRESHOLD, 1 << 20);
+  raiseFileLimit();
   fs::path data = flags.data;
   std::error_code code;
   fs::create_directories(data, code);

@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <map>
+#include <set>
 
 #include "base/format.h"
 #include "base/strings.h"
@@ -349,8 +350,8 @@ void roundUp(Value& list) {
   for (auto& [name, amount] : list.makeObject()) {
     auto quantity = kube::Quantity::fromJson(amount);
     if (!quantity) continue;
-    auto rounded = kube::Quantity::parse(format("{}m", quantity->milliValue()));
-    if (rounded && *rounded != *quantity) amount = rounded->text();
+    kube::Quantity rounded = quantity->roundedToMillis();
+    if (rounded != *quantity) amount = rounded.text();
   }
 }
 
@@ -553,10 +554,24 @@ bool hasNodePorts(const Value& spec) {
   return spec["type"].string() == "NodePort" || spec["type"].string() == "LoadBalancer";
 }
 
-json::Array nodePorts(const Value& spec) {
-  json::Array ports;
-  for (const Value& port : spec["ports"].array()) ports.push_back(port["nodePort"]);
+std::set<std::int64_t> nodePorts(const Value& spec) {
+  std::set<std::int64_t> ports;
+  for (const Value& port : spec["ports"].array())
+    if (auto number = port["nodePort"].integer(); number != 0) ports.insert(number);
   return ports;
+}
+
+// A port of that name keeps its number, whatever else becomes of it, unless another one has it.
+void keepNodePorts(Value& spec, const Value& old) {
+  std::map<std::string, std::int64_t> had;
+  for (const Value& port : old["ports"].array())
+    had[port["name"].string()] = port["nodePort"].integer();
+  std::set<std::int64_t> used = nodePorts(spec);
+  for (Value& port : spec.make("ports").makeArray()) {
+    auto before = had.find(port["name"].string());
+    if (port["nodePort"].integer() != 0 || before == had.end() || before->second == 0) continue;
+    if (used.insert(before->second).second) port.make("nodePort") = before->second;
+  }
 }
 
 // What was allocated stays, unless something else is asked for; and goes, where the type no longer
@@ -568,18 +583,21 @@ void keepAllocated(Value& spec, const Value& old) {
   if (!isElsewhere(spec) && !isElsewhere(old))
     for (std::string_view name : kAddresses)
       if (!old[name].isNull()) setIfEmpty(spec, name, old[name]);
-  if (isElsewhere(spec) && !isElsewhere(old) && spec["clusterIP"] == old["clusterIP"])
-    for (std::string_view name : kAddresses) spec.makeObject().erase(name);
+  if (isElsewhere(spec) && !isElsewhere(old)) {
+    const bool same_address =
+        spec["clusterIP"] == old["clusterIP"] && spec["clusterIPs"] == old["clusterIPs"];
+    for (std::string_view name : kAddresses)
+      if (name.starts_with("cluster") ? same_address : spec[name] == old[name])
+        spec.makeObject().erase(name);
+  }
   if (hasNodePorts(spec) && hasNodePorts(old)) {
-    for (Value& port : spec.make("ports").makeArray())
-      for (const Value& had : old["ports"].array())
-        if (had["port"] == port["port"] && had["protocol"] == port["protocol"] &&
-            !had["nodePort"].isNull())
-          setIfEmpty(port, "nodePort", had["nodePort"]);
+    keepNodePorts(spec, old);
     if (spec["externalTrafficPolicy"].string() == "Local" && !old["healthCheckNodePort"].isNull())
       setIfEmpty(spec, "healthCheckNodePort", old["healthCheckNodePort"]);
   }
-  if (!hasNodePorts(spec) && hasNodePorts(old) && nodePorts(spec) == nodePorts(old))
+  // Ports may come and go, as long as none asks for another number.
+  if (!hasNodePorts(spec) && hasNodePorts(old) &&
+      std::ranges::includes(nodePorts(old), nodePorts(spec)))
     for (Value& port : spec.make("ports").makeArray()) port.makeObject().erase("nodePort");
   auto isBalanced = [](const Value& one) { return one["type"].string() == "LoadBalancer"; };
   auto isReached = [](const Value& one) {

@@ -92,6 +92,10 @@ std::optional<std::string> quantityProblem(const Value& value) {
     return std::string(kWrong);
   if (number.find('.') != number.rfind('.') || number == ".")
     return "unable to parse numeric part of quantity";
+  // A plain number, or one with a suffix that there is: it is too large.
+  if (number.size() > 20 || suffix.starts_with('e') || suffix.starts_with('E') ||
+      kube::Quantity::parse(format("1{}", suffix)))
+    return "the quantity is beyond 1e29, which is the most that this server knows";
   return "unable to parse quantity's suffix";
 }
 

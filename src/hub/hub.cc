@@ -20,7 +20,13 @@ std::string warningText(std::string_view text) {
   std::string quoted;
   for (char c : text) {
     if (c == '"' || c == '\\') quoted += '\\';
-    quoted += c == '\n' || c == '\r' ? ' ' : c;
+    if (c == '\n' || c == '\r') {
+      quoted += ' ';
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      quoted += format("\\\\x{:02x}", static_cast<int>(c));  // a header has none of these
+    } else {
+      quoted += c;
+    }
   }
   return format("299 - \"{}\"", quoted);
 }

@@ -92,6 +92,7 @@ Outcome<json::Value> Hub::parseBody(const Call& call, Writing& writing) const {
   // Clients with built-in kinds write protobuf, whatever a server says that it speaks.
   if (type == kube::kProtobufType) {
     auto value = kube::parseProtobuf(body);
+    if (!value && value.error().code == Code::DataLoss) return badRequest(value.error().text());
     if (!value)
       return unsupportedMediaType("application/json, application/yaml, and " +
                                   value.error().text());

@@ -91,7 +91,11 @@ bool isHeld(const Kind& kind, const json::Value& object) {
          object["metadata"]["deletionGracePeriodSeconds"].integer() > 0;
 }
 
-std::int64_t positive(std::int64_t grace) { return grace < 0 ? 1 : grace; }
+// Times far away do not fit.
+std::int64_t positive(std::int64_t grace) {
+  constexpr std::int64_t kLongest = 100LL * 366 * 24 * 3600;
+  return grace < 0 ? 1 : std::min(grace, kLongest);
+}
 
 // How long what runs a pod has to end it.
 std::int64_t graceOf(const json::Value& pod, const Deleting& deleting) {
@@ -535,6 +539,8 @@ std::optional<Failure> Registry::amended(Draft& draft) {
       set(metadata, field, draft.old["metadata"][field]);
   } else {
     if (!kube::resourceVersion(object).empty()) return versionOfNew();
+    for (std::string_view field : {"deletionTimestamp", "deletionGracePeriodSeconds"})
+      metadata.makeObject().erase(field);
     if (kube::uid(object).empty()) metadata.make("uid") = newUid();
     if (metadata["creationTimestamp"].isNull())
       metadata.make("creationTimestamp") = formatTime(clock_.now());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -10,9 +11,8 @@
 
 namespace cadre::hub {
 
-// Which Service has which cluster IP and which node ports: each has its own. It is found out when
-// the first one is given, and follows from the objects that there are: what a Service no longer has
-// is free, whatever became of it.
+// Which Service has which cluster IP and which node ports: each has its own. It follows from the
+// Services that there are, each read once for each of its versions.
 class ServiceAddresses {
  public:
   ServiceAddresses(const Objects& objects, Random& random) : objects_(objects), random_(random) {}
@@ -26,20 +26,25 @@ class ServiceAddresses {
  private:
   using Owner = kube::ObjectKey;
 
-  void know(const json::Value& service);
-  template <class Key>
-  bool isTaken(const std::map<Key, Owner>& owners, const Key& key, const Owner& by,
-               bool (*has)(const json::Value& service, const Key& key)) const;
+  struct Held {
+    std::int64_t revision = 0;  // that it was read at
+    std::string address;
+    std::vector<std::int64_t> ports;
+  };
+
+  static Held heldBy(const json::Value& service);
+  void look();
+  bool isTaken(const std::string& address, const Owner& by) const;
   std::optional<kube::FieldError> giveAddress(json::Value& spec, const Owner& owner);
+  // `taken`: no new one is one of these; `others`: those that no Service may ask for.
   std::optional<kube::FieldError> givePort(json::Value& place, const std::string& path,
-                                           const Owner& owner);
+                                           std::set<std::int64_t>& taken,
+                                           const std::set<std::int64_t>& others);
 
   const Objects& objects_;
   Random& random_;
-  bool loopback_ = false, known_ = false;
-  // Who had it last, and may still have it.
-  std::map<std::string, Owner> addresses_;
-  std::map<std::int64_t, Owner> ports_;
+  bool loopback_ = false;
+  std::map<Owner, Held> held_;
 };
 
 }  // namespace cadre::hub

@@ -1,5 +1,9 @@
 #include "kube/pattern.h"
 
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
+
 #include <re2/re2.h>
 
 #include "base/format.h"
@@ -43,16 +47,33 @@ std::string_view problemOf(re2::RE2::ErrorCode code) {
   }
 }
 
-}  // namespace
-
-Result<Pattern> Pattern::parse(std::string_view text) {
+// Compiling takes long, and definitions have the same pattern in many places.
+std::shared_ptr<const re2::RE2> compiled(const std::string& text) {
+  static std::mutex mutex;
+  static std::unordered_map<std::string, std::weak_ptr<const re2::RE2>> known;
+  static std::size_t clean_at = 1024;
+  std::lock_guard lock(mutex);
+  if (auto found = known.find(text); found != known.end())
+    if (auto there = found->second.lock()) return there;
   re2::RE2::Options options;
   options.set_log_errors(false);
   options.set_never_capture(true);
   options.set_max_mem(kMaxMemory);
+  auto made = std::make_shared<const re2::RE2>(text, options);
+  if (known.size() >= clean_at) {
+    std::erase_if(known, [](const auto& one) { return one.second.expired(); });
+    clean_at = std::max<std::size_t>(1024, known.size() * 2);
+  }
+  known[text] = made;
+  return made;
+}
+
+}  // namespace
+
+Result<Pattern> Pattern::parse(std::string_view text) {
   Pattern pattern;
   pattern.text_ = text;
-  pattern.compiled_ = std::make_shared<const re2::RE2>(pattern.text_, options);
+  pattern.compiled_ = compiled(pattern.text_);
   if (!pattern.compiled_->ok())
     return Error{.code = Code::InvalidArgument,
                  .message = format("{}: `{}`", problemOf(pattern.compiled_->error_code()),

@@ -100,7 +100,9 @@ Error tooLarge(std::uint64_t size, std::size_t limit) {
 Error refused(Took took) {
   if (took == Took::Cut)
     return {.code = Code::DataLoss, .message = "the bytes end in the middle of a field"};
-  return wrong("the bytes are not protobuf: a field has no number, length or type that there is");
+  return {
+      .code = Code::DataLoss,
+      .message = "the bytes are not protobuf: a field has no number, length or type that there is"};
 }
 
 // --- text

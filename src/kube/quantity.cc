@@ -17,7 +17,8 @@ __extension__ typedef __int128 Int128;
 
 constexpr std::size_t kMaxText = 200;
 constexpr Int128 kNano = 1'000'000'000;
-constexpr Int128 kMaxNanos = std::numeric_limits<std::int64_t>::max() * kNano;
+constexpr Int128 kMaxWhole = std::numeric_limits<std::int64_t>::max();
+constexpr int kMaxDigits = 38;  // of billionths
 constexpr std::string_view kDecimalSuffixes[] = {"n", "u", "m", "", "k", "M", "G", "T", "P", "E"};
 constexpr std::string_view kBinarySuffixes[] = {"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"};
 
@@ -68,7 +69,7 @@ std::optional<Int128> decimalNanos(std::string_view digits, std::int64_t point) 
   for (std::size_t i = 0; i < digits.size(); ++i) {
     std::int64_t power = point - 1 - static_cast<std::int64_t>(i) + 9;  // of ten, in billionths
     if (digits[i] == '0') continue;
-    if (power > 27) return std::nullopt;
+    if (power >= kMaxDigits) return std::nullopt;
     if (power < 0) {
       rest = true;
       break;
@@ -86,13 +87,13 @@ Int128 power10(std::size_t exponent) {
   return out;
 }
 
-// The same for a binary suffix; at most 18 digits behind the point.
-std::optional<Int128> binaryNanos(std::string_view whole, std::string_view fraction, int shift) {
-  constexpr Int128 kMax = std::numeric_limits<std::int64_t>::max();
+// The same for a binary suffix; at most 18 digits behind the point. What is beyond 64 bits is the
+// largest number that is not.
+Int128 binaryNanos(std::string_view whole, std::string_view fraction, int shift) {
   Int128 units = 0, part = 0;
   for (char c : whole) {
     units = units * 10 + (c - '0');
-    if (units > (kMax >> shift)) return std::nullopt;
+    if (units > (kMaxWhole >> shift)) return kMaxWhole * kNano;
   }
   for (char c : fraction) part = part * 10 + (c - '0');
   Int128 divisor = power10(fraction.size());
@@ -149,8 +150,7 @@ Result<Quantity> Quantity::parse(std::string_view text) {
     nanos = decimalNanos(std::string(whole) + std::string(fraction),
                          static_cast<std::int64_t>(whole.size()) + scale->decimal);
   }
-  if (!nanos || *nanos > kMaxNanos)
-    return bad(text, format("it is beyond {}", std::numeric_limits<std::int64_t>::max()));
+  if (!nanos) return bad(text, "it is beyond 1e29");
   Style style = scale->exponent ? Style::Exponent : Style::Decimal;
   if (scale->binary && *nanos >= kNano) style = Style::Binary;
   return Quantity(negative ? -*nanos : *nanos, style);
@@ -166,10 +166,9 @@ Result<Quantity> Quantity::fromJson(const json::Value& value) {
 
 Result<Quantity> Quantity::add(const Quantity& other) const {
   Int128 sum = nanos_ + other.nanos_;
-  if (sum > kMaxNanos || sum < -kMaxNanos)
+  if (const Int128 most = power10(kMaxDigits); sum >= most || sum <= -most)
     return Error{.code = Code::InvalidArgument,
-                 .message = format("the sum of {} and {} is beyond {}", text(), other.text(),
-                                   std::numeric_limits<std::int64_t>::max())};
+                 .message = format("the sum of {} and {} is beyond 1e29", text(), other.text())};
   return Quantity(sum, nanos_ == 0 ? other.style_ : style_);
 }
 
@@ -179,15 +178,24 @@ std::string Quantity::text() const {
   if (style_ == Style::Binary && !small && nanos_ % kNano == 0) {
     Int128 number = nanos_ / kNano;
     std::size_t suffix = 0;
-    for (; number % 1024 == 0; ++suffix) number /= 1024;
+    for (; number % 1024 == 0 && suffix + 1 < std::size(kBinarySuffixes); ++suffix) number /= 1024;
     return digitsOf(number) + std::string(kBinarySuffixes[suffix]);
   }
   Int128 number = nanos_;
   std::size_t suffix = 0;
-  for (; number % 1000 == 0; ++suffix) number /= 1000;
-  if (style_ != Style::Exponent) return digitsOf(number) + std::string(kDecimalSuffixes[suffix]);
+  const bool has_suffix = style_ != Style::Exponent;
+  for (; number % 1000 == 0 && (!has_suffix || suffix + 1 < std::size(kDecimalSuffixes)); ++suffix)
+    number /= 1000;
+  if (has_suffix) return digitsOf(number) + std::string(kDecimalSuffixes[suffix]);
   int exponent = static_cast<int>(suffix) * 3 - 9;
   return exponent == 0 ? digitsOf(number) : format("{}e{}", digitsOf(number), exponent);
+}
+
+Quantity Quantity::roundedToMillis() const {
+  constexpr Int128 kMilli = kNano / 1000;
+  Int128 rest = nanos_ % kMilli;
+  if (rest == 0) return *this;
+  return Quantity(nanos_ - rest + (nanos_ < 0 ? -kMilli : kMilli), Style::Decimal);
 }
 
 std::int64_t Quantity::value() const { return roundedAway(nanos_, kNano); }

@@ -18,9 +18,9 @@ class Quantity {
   Quantity() = default;  // 0
 
   // A number with a suffix (n u m k M G T P E, Ki Mi Gi Ti Pi Ei) or an exponent (e3, E-3).
-  // InvalidArgument for everything else, for amounts beyond what fits into 64 bits with a sign
-  // (where Kubernetes itself gives the nearest one or a wrong one), and for more than 18 decimal
-  // places before a binary suffix.
+  // With a binary suffix, what is beyond 64 bits with a sign is the nearest that is not, as in
+  // Kubernetes. InvalidArgument for everything else, for amounts from 1e29 on, and for more than 18
+  // decimal places before a binary suffix.
   static Result<Quantity> parse(std::string_view text);
   // The same from an object, where a number may stand for its text.
   static Result<Quantity> fromJson(const json::Value& value);
@@ -33,6 +33,7 @@ class Quantity {
   std::string text() const;
 
   // Rounded away from zero to whole units and to thousandths; the latter is the nearest that fits.
+  Quantity roundedToMillis() const;
   std::int64_t value() const;
   std::int64_t milliValue() const;
 

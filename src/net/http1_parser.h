@@ -39,6 +39,7 @@ class Http1Parser final : public http::basic_parser<isRequest> {
   }
   void on_response_impl(int code, View, int, ErrorCode&) override { status = code; }
   void on_field_impl(http::field, View name, View value, ErrorCode&) override {
+    if (this->is_header_done()) return;  // what comes after the body is no header
     headers.add(std::string(name), std::string(value));
   }
   void on_header_impl(ErrorCode&) override {}

@@ -106,8 +106,9 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   // For Answer.
   void send(std::string_view bytes) {
     if (closed_) return;
-    outgoing_.append(bytes);
+    // One answer may be as large as it likes: who takes it is not slow.
     if (outgoing_.size() > options_.max_backlog_bytes) return close();
+    outgoing_.append(bytes);
     flush();
     if (!closed_ && !noteBacklog()) close();
   }
@@ -579,16 +580,18 @@ class Server final : public HttpServer {
         most_ = std::max(most_, connections_.size());
         connection->start();
       } else if (error != asio::error::would_block && error != asio::error::connection_aborted) {
-        // Out of file descriptors, most likely: give others time to close theirs.
-        retry_ = loop_.after(100ms, [this] { accept(); });
+        // Out of file descriptors, most likely: who does nothing goes, or others in a while.
+        retry_ = loop_.after(dropLeast() ? 0ms : 100ms, [this] { accept(); });
         return;
       }
       accept();
     });
   }
 
-  bool makeRoom() {
-    if (connections_.size() < options_.max_connections) return true;
+  bool makeRoom() { return connections_.size() < options_.max_connections || dropLeast(); }
+
+  // False: nobody may go.
+  bool dropLeast() {
     std::shared_ptr<ServerConnection> least;
     for (const auto& connection : connections_)
       if (connection->mayGo() && (!least || connection->worth() < least->worth()))

@@ -82,6 +82,31 @@ TEST(HttpServer, ReadsChunkedBodies) {
       HasSubstr("/ abcde"));
 }
 
+// Whoever looks at headers on the way has not seen these.
+TEST(HttpServer, WhatComesAfterABodyIsNoHeader) {
+  Served served([](const std::shared_ptr<ServerRequest>& request) {
+    request->respond(200, {}, format("[{}]", request->headers.get("authorization")));
+  });
+  EXPECT_THAT(
+      served.raw(
+          "PUT / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+          "3\r\nabc\r\n0\r\nAuthorization: Bearer x\r\n\r\n"),
+      HasSubstr("[]"));
+}
+
+TEST(HttpServer, AnAnswerMayBeLargerThanWhatMayWait) {
+  Served served(
+      [](const std::shared_ptr<ServerRequest>& request) {
+        request->respond(200, {}, std::string(8 << 20, 'x'));
+      },
+      {.max_backlog_bytes = 1 << 20});
+  auto client = served.client();
+  auto answer = await<HttpResponse>(
+      served.loop, [&](auto done) { return fetch(*client, {}, 16 << 20, std::move(done)); }, kSoon);
+  ASSERT_TRUE(answer) << answer.error().text();
+  EXPECT_EQ(answer->body.size(), std::size_t{8 << 20});
+}
+
 TEST(HttpServer, RefusesWhatIsNotHttpOrTooLarge) {
   Served served(echo(), {.max_header_bytes = 1000, .max_body_bytes = 10});
   EXPECT_THAT(served.raw("\x16\x03\x01 nonsense\r\n\r\n"), StartsWith("HTTP/1.1 400 "));
@@ -299,7 +324,9 @@ TEST(HttpServer, WhoeverHearsThatTheClientLeftMayDropTheRequestAndTheServer) {
     held.reset();
     served.server.reset();
   });
-  held->respond(200, {}, std::string(1 << 20, 'x'));  // more than it lets wait: it is cut off
+  held->begin(200, {});
+  held->write(std::string(16 << 20, 'x'));
+  held->write("x");  // more than it lets wait: it is cut off
   EXPECT_FALSE(held);
   EXPECT_FALSE(served.server);
 }
