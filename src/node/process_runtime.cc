@@ -110,9 +110,12 @@ std::vector<std::string> sandboxOf(const RunOrder& order, const Image& image,
   if (order.user) add({"--uid", format("{}", *order.user)});
   if (order.group) add({"--gid", format("{}", *order.group)});
   std::vector<Mount> mounts = order.mounts;
+  std::string directory = order.directory.empty() ? image.directory : order.directory;
   if (!image.root.empty()) {
     for (Mount& one : mounts) one.target = resolvedIn(image.root, one.target);
-    addTree(out, image.root, "/", mounts);
+    std::vector<Mount> rooms = mounts;
+    if (!directory.empty()) rooms.push_back({"", resolvedIn(image.root, directory)});
+    addTree(out, image.root, "/", rooms);
   } else {
     add({"--ro-bind", "/usr", "/usr"});
     for (std::string_view name : {"bin", "sbin", "lib", "lib32", "lib64", "libx32"}) {
@@ -133,8 +136,8 @@ std::vector<std::string> sandboxOf(const RunOrder& order, const Image& image,
                            std::less<>(), [](const Mount& one) { return one.target.size(); });
   for (const Mount& one : mounts)
     add({one.read_only ? "--ro-bind" : "--bind", one.source, one.target});
+  if (!directory.empty()) add({"--dir", directory});  // made, unless it is there
   if (order.read_only) add({"--remount-ro", "/"});
-  std::string directory = order.directory.empty() ? image.directory : order.directory;
   add({"--chdir", directory.empty() ? "/" : directory, "--clearenv"});
   std::map<std::string, std::string> env = image.env;
   for (const auto& [key, value] : order.env) env[key] = value;

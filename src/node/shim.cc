@@ -81,6 +81,15 @@ Descriptor takeLock(const std::string& folder, bool& held) {
   return file;
 }
 
+// "bwrap: execvp no-such-program: No such file or directory" is about the container.
+std::string inOurWords(std::string_view error) {
+  constexpr std::string_view kBegin = "bwrap: execvp ", kMissing = ": No such file or directory";
+  if (!error.starts_with(kBegin) || !error.ends_with(kMissing)) return std::string(error);
+  error.remove_prefix(kBegin.size());
+  error.remove_suffix(kMissing.size());
+  return format("exec: \"{}\": executable file not found in the container", error);
+}
+
 // One of its two streams.
 class Stream {
  public:
@@ -111,7 +120,7 @@ class Stream {
     line_.clear();
   }
   void end() {
-    if (!line_.empty()) put(line_, true);
+    if (!line_.empty()) put(line_, false);
     line_.clear();
     from_.close();
   }
@@ -240,7 +249,7 @@ class Shim {
     // bwrap tells the exit code only of what it got to run.
     std::string_view errors = trim(streams_[1].beginning());
     bool failed = !ran_ && code_ != 0 && errors.starts_with("bwrap: ");
-    finish(failed ? 128 : code_, failed ? std::string(errors) : "");
+    finish(failed ? 128 : code_, failed ? inOurWords(errors) : "");
     if (ready) report(ready, failed ? errors : "it ended before it ran");
   }
 

@@ -42,9 +42,6 @@ BOTH = {
     "volumes": {r"logs files -c main": "an emptyDir of memory is a folder on the disk"},
 }
 PROCESS = {
-    "ends": {r"bwrap: execvp": "a program that is missing is told in bubblewrap's words",
-             r"no-folder": "a working folder that is not there is not made"},
-    "missing": {r"logs file: 'it is here.n'": "the last line of a log ends with a newline, even if the program wrote none"},
     "root-filesystem": {r"logs writes": "the image cannot be written to"},
     "security": {r"logs user -c main": "a pod that is a process has one user and one group",
                  r"logs closed": "/tmp can be written to, whatever readOnlyRootFilesystem says",
