@@ -14,6 +14,7 @@
 #include "json/write.h"
 #include "net/process.h"
 #include "node/images.h"
+#include "node/overlay.h"
 #include "node/shim.h"
 
 namespace cadre::node {
@@ -97,9 +98,9 @@ fs::path resolvedIn(const fs::path& root, const fs::path& path) {
   return out;
 }
 
-// What bwrap is told.
+// What bwrap is told. `merged`: where the image can be written to; empty: it cannot.
 std::vector<std::string> sandboxOf(const RunOrder& order, const Image& image,
-                                   const std::string& program) {
+                                   const std::string& program, const std::string& merged) {
   std::vector<std::string> out{"--unshare-user",    "--unshare-pid",        "--unshare-ipc",
                                "--unshare-uts",     "--unshare-cgroup-try", "--as-pid-1",
                                "--die-with-parent", "--cap-drop",           "ALL"};
@@ -111,8 +112,11 @@ std::vector<std::string> sandboxOf(const RunOrder& order, const Image& image,
   if (order.group) add({"--gid", format("{}", *order.group)});
   std::vector<Mount> mounts = order.mounts;
   std::string directory = order.directory.empty() ? image.directory : order.directory;
-  if (!image.root.empty()) {
+  if (!image.root.empty())
     for (Mount& one : mounts) one.target = resolvedIn(image.root, one.target);
+  if (!merged.empty()) {
+    add({"--bind", merged, "/"});
+  } else if (!image.root.empty()) {
     std::vector<Mount> rooms = mounts;
     if (!directory.empty()) rooms.push_back({"", resolvedIn(image.root, directory)});
     addTree(out, image.root, "/", rooms);
@@ -131,7 +135,10 @@ std::vector<std::string> sandboxOf(const RunOrder& order, const Image& image,
   }
   add({"--proc", "/proc", "--dev", "/dev"});
   for (std::string_view path : {"/tmp", "/run", "/var/tmp"})
-    if (image.root.empty() || path == "/tmp") add({"--size", kScratchBytes, "--tmpfs", path});
+    if (order.read_only)
+      add({"--dir", path});
+    else if (image.root.empty() || (merged.empty() && path == "/tmp"))
+      add({"--size", kScratchBytes, "--tmpfs", path});
   std::ranges::stable_sort(mounts,  // those within others after them
                            std::less<>(), [](const Mount& one) { return one.target.size(); });
   for (const Mount& one : mounts)
@@ -156,7 +163,7 @@ std::vector<std::string> commandOf(const RunOrder& order, const Image& image) {
 class ProcessRuntime final : public Runtime {
  public:
   ProcessRuntime(net::Loop& loop, ProcessRuntimeOptions options)
-      : loop_(loop), options_(std::move(options)) {}
+      : loop_(loop), options_(std::move(options)), can_overlay_(canOverlay(options_.folder)) {}
 
   std::string_view name() const override { return "process"; }
 
@@ -198,11 +205,14 @@ class ProcessRuntime final : public Runtime {
       return loop_.after(0s,
                          [this, name = order.name, done = std::move(done)] { done(found(name)); });
     }
-    ShimOrder shim{.sandbox = sandboxOf(order, *image, options_.program),
+    const bool writes = !image->root.empty() && !order.read_only && can_overlay_;
+    ShimOrder shim{.sandbox = sandboxOf(order, *image, options_.program,
+                                        writes ? folder + "/merged" : std::string()),
                    .command = std::move(command),
                    .log = order.log,
                    .address = order.address,
                    .image = image->root.empty() ? "cadre" : image->root,
+                   .tree = writes ? image->root : std::string(),
                    .limits = order.limits};
     return net::runProcess(
         loop_,
@@ -240,13 +250,15 @@ class ProcessRuntime final : public Runtime {
   void forget(const std::string& pod) override {
     if (pod.empty()) return;
     std::error_code ignored;
-    for (const RunName& name : runsOf(pod)) removeGroups(readShim(folderOf(name)).groups);
+    for (const RunName& name : runsOf(pod)) forget(name);
     fs::remove_all(fs::path(options_.folder) / pod, ignored);
   }
 
   void forget(const RunName& run) override {
     std::error_code ignored;
     removeGroups(readShim(folderOf(run)).groups);
+    // The system leaves a folder there that nobody may look into.
+    fs::permissions(folderOf(run) + "/work/work", fs::perms::owner_all, ignored);
     fs::remove_all(folderOf(run), ignored);
   }
 
@@ -321,6 +333,7 @@ class ProcessRuntime final : public Runtime {
 
   net::Loop& loop_;
   const ProcessRuntimeOptions options_;
+  const bool can_overlay_;
   std::map<RunName, Pending> listening_, burying_;
 };
 
@@ -329,7 +342,7 @@ class ProcessRuntime final : public Runtime {
 Result<> tryProcesses(net::Loop& loop) {
   const std::string path = "/usr/local/bin:/usr/bin:/bin";
   // As containers are, and not with the whole of this machine in it: there mounts come and go.
-  std::vector<std::string> words = sandboxOf({.env = {{"PATH", path}}}, {}, "/dev/null");
+  std::vector<std::string> words = sandboxOf({.env = {{"PATH", path}}}, {}, "/dev/null", "");
   words.insert(words.begin(), "bwrap");
   words.insert(words.end(), {"--", "true"});
   auto tried = net::await<net::ProcessResult>(loop, [&](auto done) {

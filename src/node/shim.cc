@@ -26,6 +26,7 @@
 #include "json/write.h"
 #include "node/files.h"
 #include "node/log_file.h"
+#include "node/overlay.h"
 #include "node/own_address.h"
 
 namespace cadre::node {
@@ -214,6 +215,11 @@ class Shim {
         writeAll(2, "bwrap: its limits cannot be set\n");
         _exit(127);
       }
+      if (!order_.tree.empty())
+        if (auto written = enterOverlay(order_.tree, folder_); !written) {
+          writeAll(2, format("bwrap: {}\n", written.error().message));
+          _exit(127);
+        }
       network_.begin();
       execvpe("bwrap", const_cast<char**>(argv.data()), const_cast<char**>(env));
       std::string why = format("bwrap: {}; install bubblewrap\n", std::strerror(errno));
@@ -353,6 +359,7 @@ json::Value ShimOrder::toJson() const {
                       {"log", log},
                       {"address", address},
                       {"image", image},
+                      {"tree", tree},
                       {"memoryBytes", limits.memory_bytes},
                       {"cpuMillis", limits.cpu_millis},
                       {"processes", limits.processes},
@@ -365,6 +372,7 @@ Result<ShimOrder> ShimOrder::parse(const json::Value& value) {
                   .log = value["log"].string(),
                   .address = value["address"].string(),
                   .image = value["image"].string(),
+                  .tree = value["tree"].string(),
                   .limits = {.memory_bytes = value["memoryBytes"].integer(),
                              .cpu_millis = value["cpuMillis"].integer(),
                              .processes = value["processes"].integer()}};

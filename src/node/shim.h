@@ -24,6 +24,7 @@ struct ShimOrder {
   std::string log;      // "TIME stdout F text" by line, as container runtimes write it
   std::string address;  // of its pod, for what it binds; empty: none
   std::string image;    // which it was made of
+  std::string tree;     // at FOLDER/merged it is to be written to; empty: none
   Limits limits;
   std::size_t max_log_bytes = 10u << 20;  // then it becomes LOG.1, and that is gone
 

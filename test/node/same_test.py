@@ -42,9 +42,7 @@ BOTH = {
     "volumes": {r"logs files -c main": "an emptyDir of memory is a folder on the disk"},
 }
 PROCESS = {
-    "root-filesystem": {r"logs writes": "the image cannot be written to"},
     "security": {r"logs user -c main": "a pod that is a process has one user and one group",
-                 r"logs closed": "/tmp can be written to, whatever readOnlyRootFilesystem says",
                  r"pods/capable|logs capable": "a pod that is a process has one user and no capabilities"},
 }
 DOCKER = {
