@@ -98,6 +98,25 @@ fs::path resolvedIn(const fs::path& root, const fs::path& path) {
   return out;
 }
 
+// Places for what is mounted, in the layer that is written to: in folders of somebody else, whom
+// the container's user does not know, nobody could make them.
+void makeRoom(const fs::path& layer, const fs::path& tree, const std::vector<Mount>& mounts) {
+  std::error_code ignored;
+  for (const Mount& one : mounts) {
+    const fs::path target = resolvedIn(tree, one.target).relative_path();
+    if (fs::exists(tree / target, ignored)) continue;
+    const bool is_folder = fs::is_directory(one.source, ignored);
+    fs::path below;
+    for (const fs::path& part : is_folder ? target : target.parent_path()) {
+      below /= part;
+      if (!fs::create_directories(layer / below, ignored)) continue;
+      const auto like = fs::status(tree / below, ignored);
+      if (fs::exists(like)) fs::permissions(layer / below, like.permissions(), ignored);
+    }
+    if (!is_folder) std::ofstream(layer / target).flush();
+  }
+}
+
 // What bwrap is told. `merged`: where the image can be written to; empty: it cannot.
 std::vector<std::string> sandboxOf(const RunOrder& order, const Image& image,
                                    const std::string& program, const std::string& merged) {
@@ -206,6 +225,7 @@ class ProcessRuntime final : public Runtime {
                          [this, name = order.name, done = std::move(done)] { done(found(name)); });
     }
     const bool writes = !image->root.empty() && !order.read_only && can_overlay_;
+    if (writes) makeRoom(folder + "/upper", image->root, order.mounts);
     ShimOrder shim{.sandbox = sandboxOf(order, *image, options_.program,
                                         writes ? folder + "/merged" : std::string()),
                    .command = std::move(command),
