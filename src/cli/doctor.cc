@@ -114,12 +114,26 @@ Finding limits(const Machine& machine) {
 }
 
 Finding policies(const Machine& machine) {
-  bool enforced =
-      runtimeOf(machine) == "docker" ? machine.docker_policies : machine.process_policies;
-  if (enforced) return {"policies", Standing::Ok, "a NetworkPolicy is enforced"};
+  if (runtimeOf(machine) != "docker")
+    return {
+        "policies", Standing::Limited,
+        "of processes: a NetworkPolicy is taken and not enforced, every pod reaches every other",
+        "for what must be kept apart use Docker or a cluster"};
+  if (machine.filters)
+    return {"policies", Standing::Ok,
+            "of containers: a NetworkPolicy is enforced; the node and the API are always reached"};
+  if (machine.filters.error().code == Code::Forbidden)
+    return {
+        "policies", Standing::Limited,
+        format("of containers: nobody knows whether a NetworkPolicy can be enforced ({}); where "
+               "it cannot, pods that one selects do not start",
+               machine.filters.error().text()),
+        "sudo cadre doctor"};
   return {"policies", Standing::Limited,
-          "a NetworkPolicy is taken and not enforced: every pod reaches every other",
-          "for what must be kept apart use a cluster"};
+          format("of containers: a NetworkPolicy cannot be enforced ({}), pods that one selects do "
+                 "not start",
+                 machine.filters.error().text()),
+          "use a kernel with nf_tables and nft_ct"};
 }
 
 Finding addresses(const Machine& machine) {

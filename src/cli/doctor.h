@@ -42,8 +42,8 @@ struct Machine {
   Result<Engine> docker = Error{};  // NotFound: no socket; Forbidden: it is not for this user
   std::string docker_socket;
   Limits process_limits;
-  bool docker_policies = false, process_policies = false;  // whether a NetworkPolicy is enforced
-  Result<> any_address, low_port;                          // of the loopback
+  Result<> filters;                // of what a network namespace takes and sends, by the kernel
+  Result<> any_address, low_port;  // of the loopback
   Folder folder;
   int up_process = 0;  // `cadre up` of that folder
   std::string server;  // its API

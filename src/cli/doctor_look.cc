@@ -25,6 +25,7 @@
 #include "cli/up_file.h"
 #include "json/parse.h"
 #include "kube/config.h"
+#include "net/filter.h"
 #include "net/http_client.h"
 #include "net/loop.h"
 #include "net/tls.h"
@@ -201,6 +202,8 @@ Machine lookAround(const std::string& data, std::uint16_t port, const std::strin
   machine.docker_socket = socket ? *socket : docker_host;
   machine.docker = socket ? askDocker(loop, *socket, data) : Result<Engine>(socket.error());
   machine.process_limits = processLimits();
+  const std::vector<net::Traffic> none;
+  machine.filters = net::tryFilter({.in = none, .out = none});
   machine.any_address = tryListen(kSomeAddress, 0);
   machine.low_port = tryLowPort();
   machine.folder = lookAt(data);

@@ -17,7 +17,6 @@ Machine good() {
                           .network = "cadre-1a",
                           .limits = {.memory = true, .processors = true, .processes = true}};
   machine.docker_socket = "/run/docker.sock";
-  machine.docker_policies = machine.process_policies = true;
   machine.process_limits = {.memory = true, .processors = true, .processes = true};
   machine.folder = {.path = "/data",
                     .writable = {},
@@ -140,12 +139,27 @@ const Case kCases[] = {
      {"limits", Standing::Limited,
       "of processes: nothing is limited, one pod can take the whole machine"}},
 
-    {"policies", [](Machine&) {}, {"policies", Standing::Ok, "a NetworkPolicy is enforced"}},
-    {"no policies",
-     [](Machine& m) { m.docker_policies = false; },
+    {"policies of containers",
+     [](Machine&) {},
+     {"policies", Standing::Ok,
+      "of containers: a NetworkPolicy is enforced; the node and the API are always reached"}},
+    {"policies of processes",
+     noDocker,
      {"policies", Standing::Limited,
-      "a NetworkPolicy is taken and not enforced: every pod reaches every other",
-      "for what must be kept apart use a cluster"}},
+      "of processes: a NetworkPolicy is taken and not enforced, every pod reaches every other",
+      "for what must be kept apart use Docker or a cluster"}},
+    {"a kernel without filters",
+     [](Machine& m) { m.filters = refused(Code::Unavailable, "no nftables"); },
+     {"policies", Standing::Limited,
+      "of containers: a NetworkPolicy cannot be enforced (no nftables), pods that one selects do "
+      "not start",
+      "use a kernel with nf_tables and nft_ct"}},
+    {"filters that nobody may try",
+     [](Machine& m) { m.filters = refused(Code::Forbidden, "no namespaces"); },
+     {"policies", Standing::Limited,
+      "of containers: nobody knows whether a NetworkPolicy can be enforced (no namespaces); where "
+      "it cannot, pods that one selects do not start",
+      "sudo cadre doctor"}},
 
     {"addresses",
      [](Machine&) {},
