@@ -12,6 +12,7 @@
 #include "node/docker_log.h"
 #include "node/files.h"
 #include "node/own_image.h"
+#include "node/policy.h"
 #include "node/service_table.h"
 #include "wire/docker.h"
 
@@ -26,7 +27,8 @@ constexpr std::string_view kData = "dev.cadre.data", kPod = "dev.cadre.pod";
 constexpr std::string_view kContainer = "dev.cadre.container", kAttempt = "dev.cadre.attempt";
 constexpr std::string_view kLog = "dev.cadre.log";
 constexpr std::string_view kServicesFolder = "/services", kTableFile = "table.json",
-                           kApiSocket = "api.sock", kApiService = "default/kubernetes";
+                           kPolicies = "policies", kApiSocket = "api.sock",
+                           kApiService = "default/kubernetes";
 constexpr Duration kAgain = 500ms, kPullTimeout = 5min, kSettle = 15s, kStray = 10s, kReady = 10s;
 constexpr Duration kWhy = 500ms;
 constexpr int kTries = 5;
@@ -323,6 +325,8 @@ class DockerRuntime final : public Runtime {
     std::error_code ignored;
     fs::remove_all(runs() / pod, ignored);
     release(pod);
+    policies_.erase(pod);
+    fs::remove(policyFile(pod), ignored);
   }
 
   void forget(const RunName& run) override {
@@ -344,6 +348,15 @@ class DockerRuntime final : public Runtime {
     return Pending([row]() mutable { row->drop(); });
   }
 
+  // Its sandbox looks at the file all the time.
+  Result<> protect(const std::string& pod, const Policy& policy) override {
+    if (auto known = policies_.find(pod); known != policies_.end() && known->second == policy)
+      return {};
+    CADRE_TRY(share(policyFile(pod), policy.toJson()));
+    policies_.insert_or_assign(pod, policy);
+    return {};
+  }
+
   // The API listens where no pod can reach it: a socket in a folder that all have leads there.
   void serve(const ServiceTable& table) override {
     ServiceTable told = table;
@@ -363,6 +376,11 @@ class DockerRuntime final : public Runtime {
       std::string pod = (one++)->first;
       if (!pods.contains(pod)) release(pod);
     }
+    std::error_code ignored;
+    std::vector<fs::path> unused;
+    for (const auto& file : fs::directory_iterator(services() / kPolicies, ignored))
+      if (!pods.contains(file.path().stem())) unused.push_back(file.path());
+    for (const fs::path& file : unused) fs::remove(file, ignored);
   }
 
   Pending close(Function<void(Result<>)> done) override {
@@ -602,8 +620,8 @@ class DockerRuntime final : public Runtime {
       step_ = docker_.logs(
           id_, {.follow = true},
           [this](wire::DockerStream, std::string_view line) {
-            if (line.ends_with(" ready\n"))
-              later_ = runtime_.loop_.after(0s, [this] { inspect(); });
+            said_ = trim(cut(line, " ").second);  // after the time
+            if (said_ == "ready") later_ = runtime_.loop_.after(0s, [this] { inspect(); });
           },
           then(&Preparing::silent));
     }
@@ -618,13 +636,16 @@ class DockerRuntime final : public Runtime {
     void seen(const Result<Value>& container) {
       if (!container) return finish(container.error());
       if (runtime_.keepSandbox(pod_, *container)) return finish({});
-      finish(Error{.code = Code::Unavailable, .message = "Docker gives the pod no address"});
+      finish(Error{.code = Code::Unavailable,
+                   .message = isRunning(*container)
+                                  ? "Docker gives the pod no address"
+                                  : format("what holds the pod's network has ended: {}", said_)});
     }
 
     DockerRuntime& runtime_;
     Docker& docker_;
     const std::string pod_, name_, hostname_;
-    std::string id_;
+    std::string id_, said_;
     Function<void(Result<>)> done_;
     Pending later_;
     int tries_ = 0;
@@ -772,12 +793,22 @@ class DockerRuntime final : public Runtime {
     return writeJson(path, wanted);
   }
 
-  // Whoever is root in a container need not be the one who owns these.
   Result<> writeTable(const ServiceTable& table) const {
-    CADRE_TRY(writeJson(services() / kTableFile, table.toJson()));
+    return share(services() / kTableFile, table.toJson());
+  }
+  fs::path policyFile(const std::string& pod) const {
+    return services() / kPolicies / (pod + ".json");
+  }
+
+  // For sandboxes: whoever is root in a container need not be the one who owns these.
+  static Result<> share(const fs::path& file, const Value& value) {
+    CADRE_TRY(writeJson(file, value));
     std::error_code ignored;
-    fs::permissions(services(), fs::perms(0755), ignored);
-    fs::permissions(services() / kTableFile, fs::perms(0644), ignored);
+    using enum fs::perms;
+    const fs::perms may_read = owner_read | group_read | others_read;
+    const fs::perms may_enter = owner_exec | group_exec | others_exec;
+    fs::permissions(file.parent_path(), may_read | may_enter, fs::perm_options::add, ignored);
+    fs::permissions(file, may_read, fs::perm_options::add, ignored);
     return {};
   }
 
@@ -795,7 +826,8 @@ class DockerRuntime final : public Runtime {
                       {"LogConfig", logConfig("1m", "1")}};
     return json::Object{
         {"Image", own_.reference()},
-        {"Cmd", json::Array{"sandbox", format("{}/{}", kServicesFolder, kTableFile)}},
+        {"Cmd", json::Array{"sandbox", format("{}/{}", kServicesFolder, kTableFile),
+                            format("{}/{}/{}.json", kServicesFolder, kPolicies, pod)}},
         {"Hostname", hostname},
         {"Labels", json::Object{{kData.data(), identity_}, {kPod.data(), pod}}},
         {"HostConfig", std::move(host)}};
@@ -1004,6 +1036,7 @@ class DockerRuntime final : public Runtime {
   OwnImage own_;
   std::map<RunName, Container> containers_;
   std::map<std::string, Sandbox> sandboxes_;  // by pod
+  std::map<std::string, Policy> policies_;    // by pod, as they are written
   std::optional<net::Place> api_;
   std::unique_ptr<net::Relay> api_relay_;
   std::vector<Function<void(Result<>)>> waiting_;

@@ -43,6 +43,10 @@ const kube::Resource kIngressClasses{.group = "networking.k8s.io",
                                      .plural = "ingressclasses",
                                      .kind = "IngressClass",
                                      .namespaced = false};
+const kube::Resource kNetworkPolicies{.group = "networking.k8s.io",
+                                      .version = "v1",
+                                      .plural = "networkpolicies",
+                                      .kind = "NetworkPolicy"};
 const engine::Index kByNamespace{"namespace", [](const json::Value& object) {
                                    return std::vector{std::string(kube::ns(object))};
                                  }};

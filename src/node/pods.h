@@ -10,7 +10,7 @@ namespace cadre::node {
 
 extern const kube::Resource kPods, kReplicaSets, kDeployments, kJobs, kCronJobs, kStatefulSets,
     kControllerRevisions, kClaims, kServices, kSlices, kNamespaces, kServiceAccounts, kConfigMaps,
-    kIngresses, kIngressClasses;
+    kIngresses, kIngressClasses, kNetworkPolicies;
 // Pods by where they are.
 extern const engine::Index kByNamespace;
 

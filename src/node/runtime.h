@@ -15,6 +15,7 @@
 
 namespace cadre::node {
 
+struct Policy;
 struct ServiceTable;
 
 struct Mount {
@@ -92,6 +93,9 @@ class Runtime {
                           Function<void(Result<>)> /*done*/) {
     return {};
   }
+  // What a pod may take and send: before prepare(), and whenever it is something else. Where it has
+  // no network of its own, nothing of that is enforced.
+  virtual Result<> protect(const std::string& /*pod*/, const Policy& /*policy*/) { return {}; }
   // Where connections to Services go, for pods that have a network of their own.
   virtual void serve(const ServiceTable& /*table*/) {}
   // No container of it runs any more, nor will: what they share goes.

@@ -13,6 +13,7 @@
 #include "kube/watch.h"
 #include "node/images.h"
 #include "node/last_words.h"
+#include "node/network_policies.h"
 #include "node/pod_data.h"
 #include "node/pod_events.h"
 #include "node/pods.h"
@@ -28,7 +29,7 @@ const kube::Resource kSecrets{.version = "v1", .plural = "secrets", .kind = "Sec
 
 constexpr Duration kFirstRetry = 2s, kLongestRetry = 5min, kWriteAgain = 1s;
 constexpr Duration kShutDownGrace = 5s;
-constexpr Duration kTokenAgain = 10s;
+constexpr Duration kTokenAgain = 10s, kProtectAgain = 5s;
 constexpr Duration kLongestHook = 1h;  // its container has ended long before
 constexpr std::int64_t kTokenSeconds = 3600;
 
@@ -88,7 +89,8 @@ struct Supervisor::Impl {
     std::map<RunName, Pending> hooks;  // that run before an end, or after a start
     Pending timer, soon, binding, writing, removing, preparing;
     bool is_preparing = false;
-    bool gone = false;  // from the API
+    std::string policy_trouble;  // as it was told
+    bool gone = false;           // from the API
   };
 
   Impl(net::Loop& loop, kube::Client& client, Random& random, Runtime& runtime,
@@ -100,6 +102,7 @@ struct Supervisor::Impl {
         events(client, this->options.node),
         volumes(this->options.folder,
                 [this](std::string_view ns) { return this->options.names(ns); }),
+        policies(loop, client, random, [this] { protectAll(); }),
         config_maps(client, {.resource = kConfigMaps}, random,
                     [this](const kube::Mirror::Change& change) { dataChanged(change.object); }),
         secrets(client, {.resource = kSecrets}, random,
@@ -130,7 +133,7 @@ struct Supervisor::Impl {
 
   // When it is known which pods there are, what runs for none of them ends.
   void adopt() {
-    if (!pods_seen.synced()) {
+    if (!pods_seen.synced() || !policies.synced()) {
       adopting = loop.after(20ms, [this] { adopt(); });
       return;
     }
@@ -138,6 +141,7 @@ struct Supervisor::Impl {
     for (const auto& [uid, pod] : pods) known.insert(uid);
     volumes.keepOnly(known);
     runtime.keepOnly(known);
+    protectAll();
     for (const auto& [uid, runs] : std::exchange(found, {})) {
       for (const auto& [name, run] : runs)
         if (run.state != Run::State::Ended) orphans.insert(name);
@@ -157,6 +161,7 @@ struct Supervisor::Impl {
   void podChanged(const kube::Mirror::Change& change) {
     std::string uid(kube::uid(change.object));
     if (change.type == kube::EventType::Deleted) {
+      policies.forget(uid);
       if (auto known = pods.find(uid); known != pods.end()) {
         known->second->gone = true;
         lookSoon(uid);
@@ -165,6 +170,7 @@ struct Supervisor::Impl {
     }
     const std::string& node = change.object["spec"]["nodeName"].string();
     if (!node.empty() && node != options.node) return;
+    policies.see(change.object);
     auto [place, is_new] = pods.try_emplace(uid);
     if (is_new) {
       place->second = std::make_unique<Pod>();
@@ -234,7 +240,8 @@ struct Supervisor::Impl {
     Pod& pod = *known->second;
     if (when_idle) return checkIdle();
     if (pod.gone) return finish(uid, pod);
-    if (!config_maps.synced() || !secrets.synced() || !claims.synced()) return lookLater(uid, 20ms);
+    if (!config_maps.synced() || !secrets.synced() || !claims.synced() || !policies.synced())
+      return lookLater(uid, 20ms);
     if (pod.object["spec"]["nodeName"].string().empty()) return schedule(uid, pod);
     if (pod.seen.address.empty()) giveAddress(pod);
     if (isAnyRunning(pod)) hasTokens(uid, pod, "");
@@ -462,7 +469,12 @@ struct Supervisor::Impl {
       pod.seen.address = *address;
       return true;
     }
-    if (std::exchange(pod.is_preparing, true)) return false;
+    if (pod.is_preparing) return false;
+    if (auto written = protect(uid, pod); !written) {
+      cannot(uid, pod, name, "CreatePodSandboxError", written.error());
+      return false;
+    }
+    pod.is_preparing = true;
     pod.preparing =
         runtime.prepare(uid, hostnameOf(pod.object), [this, uid, name](const Result<>& result) {
           auto known = pods.find(uid);
@@ -472,6 +484,37 @@ struct Supervisor::Impl {
           lookSoon(uid);
         });
     return false;
+  }
+
+  // What it may take and send is known before there is a network that it could do that in.
+  Result<> protect(const std::string& uid, Pod& pod) {
+    Policy policy = policies.of(uid);
+    if (std::exchange(pod.policy_trouble, policy.trouble) != policy.trouble &&
+        !policy.trouble.empty()) {
+      events.tell(pod.object, "", PodEvents::Type::Warning, "PolicyTooLarge", policy.trouble);
+      if (options.logger)
+        options.logger->warn(
+            "the NetworkPolicies of a pod are too large",
+            {{"pod", kube::ObjectKey::of(pod.object).text()}, {"error", policy.trouble}});
+    }
+    return runtime.protect(uid, policy);
+  }
+
+  // Until all is known, what a former one has said holds.
+  void protectAll() {
+    protecting = {};
+    if (!pods_seen.synced() || !policies.synced()) return;
+    for (auto& [uid, pod] : pods) {
+      auto address = runtime.addressOf(uid);
+      if (!address || (address->empty() && !pod->is_preparing)) continue;
+      auto written = protect(uid, *pod);
+      if (written) continue;
+      protecting = loop.after(kProtectAgain, [this] { protectAll(); });
+      if (options.logger)
+        options.logger->warn(
+            "a pod does not hear of NetworkPolicies",
+            {{"pod", kube::ObjectKey::of(pod->object).text()}, {"error", written.error().text()}});
+    }
   }
 
   // The last one and the one before it are told of; what was earlier is of no use to anybody.
@@ -765,7 +808,8 @@ struct Supervisor::Impl {
   std::set<RunName> orphans;                                          // that were killed
   std::vector<std::unique_ptr<Value>> held;  // what a lookup hands out, until the next one
   Function<void()> when_idle;                // set: it is the end
-  Pending adopting, killing, ending;
+  Pending adopting, killing, ending, protecting;
+  NetworkPolicies policies;
   kube::Mirror config_maps, secrets, claims, pods_seen;
 };
 

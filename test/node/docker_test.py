@@ -1,7 +1,9 @@
 """`cadre up` with pods that are containers, by a Docker of the test's own."""
 
+import concurrent.futures
 import json
 import os
+import pathlib
 import random
 import re
 import shutil
@@ -51,6 +53,16 @@ def job(name, command, **container):
         "metadata": {"labels": {"app": name}}, "spec": {
             "restartPolicy": "Never", "volumes": [{"name": "scratch", "emptyDir": {}}], "containers": [
                 {"name": "work", "image": "box:1", "command": words, **container}]}}}}
+
+
+def pod(name, command, labels=None, ns="default", **container):
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": ns, "labels": labels or {"app": name}},
+            "spec": {"terminationGracePeriodSeconds": 0, "containers": [{"name": "work", "image": "box:1", "command": ["sh", "-c", command], **container}]}}
+
+
+def policy(name, app, **spec):
+    return {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": name},
+            "spec": {"podSelector": {"matchLabels": {"app": app}}, **spec}}
 
 
 @with_docker
@@ -371,6 +383,138 @@ class DockerTest(UpCase):
         self.ready(1)
         self.apply(job("again", ASK + "until ask web 8080; do sleep 0.2; done"))
         self.wait_job("again")
+
+    def says_hello(self, client, *place, ns="default"):
+        """Whether a pod hears from a server at an address and a port."""
+        done = subprocess.run([tool("which", "kubectl"), "--kubeconfig", self.kubeconfig, "exec", "-n", ns, client, "--", "timeout", "2",
+                               "sh", "-c", ASK + f"ask {place[0]} {place[1]}"], text=True, capture_output=True, timeout=PATIENCE)
+        return done.stdout == "hello\n"
+
+    def wait_running(self, *names):
+        for name in names:
+            ns, _, own = name.rpartition("/")
+            self.kubectl(self, "wait", "-n", ns or "default", f"pod/{own}", "--for=condition=Ready", f"--timeout={PATIENCE}s")
+        return [self.kubectl(self, "get", "-n", name.rpartition("/")[0] or "default", "pod", name.rpartition("/")[2],
+                             "-o", "jsonpath={.status.podIP}") for name in names]
+
+    def test_network_policies_are_enforced(self):
+        serve = "mkdir -p /page; echo hello > /page/text; httpd -p 9090 -h /page; exec httpd -f -p 8080 -h /page"
+        probe = {"httpGet": {"path": "/text", "port": 8080}, "periodSeconds": 1, "failureThreshold": 1}
+        self.up()
+        self.kubectl(self, "create", "namespace", "team")
+        self.kubectl(self, "label", "namespace", "team", "kind=ours")
+        self.apply(pod("web", serve, ports=[{"name": "http", "containerPort": 8080}], readinessProbe=probe, livenessProbe=probe),
+                   pod("friend", "exec sleep 1000"), pod("other", "exec sleep 1000"), pod("there", "exec sleep 1000", ns="team"),
+                   {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+                    "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8080}]}})
+        web = self.wait_running("web", "friend", "other", "team/there")[0]
+        def who(port=8080, at=web):
+            clients = ("friend", "default"), ("other", "default"), ("there", "team")
+            with concurrent.futures.ThreadPoolExecutor() as pool:
+                heard = pool.map(lambda client: self.says_hello(client[0], at, port, ns=client[1]), clients)
+            return [client[0] for client, hello in zip(clients, heard) if hello]
+        self.assertEqual(who(), ["friend", "other", "there"])
+        doctor = subprocess.run([CADRE, "doctor", "--data", self.data], text=True, capture_output=True, timeout=PATIENCE).stdout
+        self.assertIn("of containers: a NetworkPolicy is enforced", doctor)
+
+        # Nobody. The node is always let in, and what it is told goes out.
+        self.apply(policy("none", "web", policyTypes=["Ingress", "Egress"]))
+        self.wait_for(lambda: who() == [], "nobody reaches it")
+        self.assertEqual(self.text({"status": {"podIP": web}}), "hello\n")
+        self.assertEqual(who(at="web.default", port=80), [])
+
+        # By label, and at one port, which has a name.
+        self.apply(policy("some", "web", ingress=[{"from": [{"podSelector": {"matchLabels": {"app": "friend"}}}], "ports": [{"port": "http"}]}]))
+        self.wait_for(lambda: who() == ["friend"], "one reaches it")
+        self.assertEqual(who(9090), [])
+        self.assertEqual(who(at="web.default", port=80), ["friend"])
+        # By namespace, at every port.
+        self.apply(policy("more", "web", ingress=[{"from": [{"namespaceSelector": {"matchLabels": {"kind": "ours"}}}]}]))
+        self.wait_for(lambda: who() == ["friend", "there"], "two reach it")
+        self.assertEqual(who(9090), ["there"])
+        # Labels follow.
+        self.kubectl(self, "label", "pod", "other", "app=friend", "--overwrite")
+        self.wait_for(lambda: who() == ["friend", "other", "there"], "all reach it")
+        self.kubectl(self, "label", "pod", "other", "app=other", "--overwrite")
+        self.wait_for(lambda: who() == ["friend", "there"], "two reach it")
+
+        # What goes out: not to others, nor through a Service; then to some.
+        self.apply(policy("out", "friend", policyTypes=["Egress"]))
+        self.wait_for(lambda: who() == ["there"], "it reaches nobody")
+        self.assertEqual(who(at="web", port=80), [])
+        self.apply(policy("out", "friend", policyTypes=["Egress"], egress=[{"to": [{"podSelector": {"matchLabels": {"app": "web"}}}]}]))
+        self.wait_for(lambda: who() == ["friend", "there"], "it reaches one")
+        self.assertEqual(who(at="web.default", port=80), ["friend", "there"])
+
+        # Whoever is killed meanwhile: it stays so, and what has changed is taken up.
+        self.kill()
+        self.up()
+        self.assertEqual(who(), ["friend", "there"])
+        self.kubectl(self, "delete", "networkpolicy", "some", "more", "out")
+        self.wait_for(lambda: who() == [], "nobody reaches it")
+        self.kubectl(self, "delete", "networkpolicy", "none")
+        self.wait_for(lambda: who() == ["friend", "other", "there"], "all reach it")
+
+        # It was never found unwell.
+        status = json.loads(self.kubectl(self, "get", "pod", "web", "-o", "json"))["status"]
+        self.assertEqual(status["containerStatuses"][0]["restartCount"], 0)
+        self.assertNotIn("Unhealthy", self.kubectl(self, "get", "events"))
+        self.kubectl(self, "delete", "pod", "web", "friend", "other")
+        self.kubectl(self, "delete", "namespace", "team", f"--timeout={PATIENCE}s")
+        self.wait_for(lambda: list((self.data / "docker/services/policies").iterdir()) == [], "no policy is left")
+
+    def test_a_pod_is_closed_from_its_first_moment(self):
+        serve = "mkdir -p /page; echo hello > /page/text; exec httpd -f -p 8080 -h /page"
+        probe = {"tcpSocket": {"port": 8080}, "periodSeconds": 1}
+        # Tries all addresses that pods may get, again and again.
+        seek = ("for n in 2 3 4 5 6 7 8 9; do (a=${POD_IP%.*}.$n; while :; do timeout 1 bash -c \"exec 3<> /dev/tcp/$a/8080\" 2> /dev/null"
+                " && echo reached $a; sleep 0.02; done) & done; wait")
+        own = [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]
+        self.up()
+        self.apply(policy("closed", "closed", policyTypes=["Ingress", "Egress"]), pod("seeks", seek, env=own), pod("open", serve, readinessProbe=probe))
+        opened = self.wait_running("seeks", "open")[1]
+        self.wait_for(lambda: f"reached {opened}\n" in self.kubectl(self, "logs", "seeks"), "one that is open is found")
+        # The first that this one does is to call.
+        call = f"timeout 2 bash -c 'exec 3<> /dev/tcp/{opened}/8080' && echo out || echo closed; "
+        names = ["closed0", "closed1", "closed2"]
+        self.apply(*[pod(name, call + serve, {"app": "closed"}, readinessProbe=probe) for name in names])
+        self.wait_running(*names)
+        # Nor does another `cadre up` open any of them, before it knows what there is.
+        self.kill()
+        self.up()
+        names.append("closed3")
+        self.apply(pod("closed3", call + serve, {"app": "closed"}, readinessProbe=probe))
+        addresses = self.wait_running(*names)
+        self.assertEqual([re.findall("out|closed", self.kubectl(self, "logs", name)) for name in names], [["closed"]] * 4)
+        said = self.kubectl(self, "logs", "seeks")
+        for address in addresses:
+            self.assertNotIn(f"reached {address}\n", said)
+
+    def test_policies_have_a_limit(self):
+        self.up()
+        self.apply(*THINGS, deployment(1), pod("friend", "exec sleep 1000"), pod("other", "exec sleep 1000"))
+        web = self.ready(1)[0]["status"]["podIP"]
+        friend = self.wait_running("friend", "other")[0]
+        def allow(ports):
+            blocks = [{"ipBlock": {"cidr": f"{address}/32"}} for address in [friend, *(f"192.0.2.{2 * n}" for n in range(99))]]
+            self.apply(policy("many", "web", ingress=[{"from": blocks, "ports": [{"port": 8080 + n} for n in range(ports)]}]))
+        # As many as there may be.
+        allow(100)
+        self.wait_for(lambda: not self.says_hello("other", web, 8080), "it is closed to others")
+        self.assertTrue(self.says_hello("friend", web, 8080))
+        # More: nobody, and that is told. The node is let in.
+        allow(101)
+        self.wait_for(lambda: not self.says_hello("friend", web, 8080), "it is closed")
+        self.assertIn("all ingress is dropped: more than 10000 addresses and ports are allowed", self.kubectl(self, "get", "events"))
+        self.ready(1)
+
+    def test_a_sandbox_without_its_policy_ends(self):
+        with tempfile.TemporaryDirectory() as folder:
+            broken = pathlib.Path(folder) / "policy.json"
+            broken.write_text("no JSON")
+            for policy in broken, f"{folder}/none":
+                done = subprocess.run([CADRE, "sandbox", f"{folder}/table", policy], text=True, capture_output=True, timeout=PATIENCE)
+                self.assertEqual((done.returncode, done.stdout, done.stderr), (1, "", "there is no policy for this pod\n"))
 
     def test_what_pods_share_is_made_again(self):
         self.up()
