@@ -118,11 +118,13 @@ class StatefulSetPlan {
 
   // ---- Pods
 
-  // Those below the partition keep the revision that they have.
+  // Those below it keep the revision that they have.
+  std::int64_t partition() const {
+    return first_ + spec_["updateStrategy"]["rollingUpdate"]["partition"].integer();
+  }
   std::string revisionFor(std::int64_t ordinal) const {
-    const json::Value& strategy = spec_["updateStrategy"];
-    bool rolls = strategy["type"].string() != "OnDelete";
-    bool held = rolls && ordinal < strategy["rollingUpdate"]["partition"].integer();
+    bool rolls = spec_["updateStrategy"]["type"].string() != "OnDelete";
+    bool held = rolls && ordinal < partition();
     return held || isBeforeUpdate(ordinal) ? current_ : newest_;
   }
   // The update comes from the last pod down: one that is missing below it comes back as it was.
@@ -158,8 +160,7 @@ class StatefulSetPlan {
 
   void update() {
     if (spec_["updateStrategy"]["type"].string() == "OnDelete") return;
-    std::int64_t partition = spec_["updateStrategy"]["rollingUpdate"]["partition"].integer();
-    for (auto pod = pods_.rbegin(); pod != pods_.rend() && pod->first >= partition; ++pod)
+    for (auto pod = pods_.rbegin(); pod != pods_.rend() && pod->first >= partition(); ++pod)
       if (kube::label(*pod->second, kRevision) != newest_) return remove(*pod->second);
   }
 
@@ -184,6 +185,8 @@ class StatefulSetPlan {
       json::Value metadata = json::Object{{"name", claimed}, {"namespace", kube::ns(set_)}};
       for (std::string_view field : {"labels", "annotations"})
         if (!claim["metadata"][field].isNull()) metadata.make(field) = claim["metadata"][field];
+      for (const auto& [key, value] : spec_["selector"]["matchLabels"].object())
+        metadata.make("labels").make(key) = value;
       plan_.children.push_back(
           {.resource = kClaims,
            .object = json::Object{{"metadata", std::move(metadata)}, {"spec", claim["spec"]}},

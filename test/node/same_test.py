@@ -36,9 +36,6 @@ BOTH = {
         r"pods app=set: 3 of them": "the same"},
     "services": {
         r"managed-by: 'cadre-node'": "slices name who really made them"},
-    "stateful-set": {
-        r"persistentvolumeclaims\S*\.labels\.app: None": "claims do not have the labels of the selector"},
-    "stateful-set-parallel": {r"many-[56]|statefulsets/many": "a partition counts from the first number, not from 0"},
     "volumes": {r"logs files -c main": "an emptyDir of memory is a folder on the disk"},
 }
 PROCESS = {
