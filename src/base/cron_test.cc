@@ -113,6 +113,13 @@ TEST(TimeZone, NamesStayInTheirFolder) {
   EXPECT_TRUE(TimeZone::load("UTC", "/nowhere").ok());
 }
 
+TEST(TimeZone, TimesAsTheyAreToldThere) {
+  Time time = *parseTime("2026-01-01T00:00:00Z");
+  EXPECT_EQ(formatTime(time, {}), "2026-01-01T00:00:00Z");
+  EXPECT_EQ(formatTime(time, *TimeZone::load("Asia/Kathmandu")), "2026-01-01T05:45:00+05:45");
+  EXPECT_EQ(formatTime(time, *TimeZone::load("America/St_Johns")), "2025-12-31T20:30:00-03:30");
+}
+
 TEST(TimeZone, HostileFilesAreSurvived) {
   std::string good = zoneFile("Europe/Dublin");
   ASSERT_GT(good.size(), 100u);

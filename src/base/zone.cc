@@ -276,4 +276,13 @@ std::optional<Time> TimeZone::changesAfter(Time time) const {
   return std::nullopt;
 }
 
+std::string formatTime(Time time, const TimeZone& zone) {
+  const std::chrono::seconds ahead = zone.offsetAt(time);
+  std::string text = formatTime(time + ahead);
+  auto minutes = std::chrono::duration_cast<std::chrono::minutes>(abs(ahead)).count();
+  if (minutes == 0) return text;
+  text.pop_back();  // Z
+  return text + format("{}{:02}:{:02}", ahead < 0s ? '-' : '+', minutes / 60, minutes % 60);
+}
+
 }  // namespace cadre

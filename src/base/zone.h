@@ -55,4 +55,7 @@ class TimeZone {
   std::optional<Rule> rule_;
 };
 
+// RFC 3339 as the clocks there show it: "2026-01-01T05:45:00+05:45".
+std::string formatTime(Time time, const TimeZone& zone);
+
 }  // namespace cadre

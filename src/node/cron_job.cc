@@ -72,10 +72,10 @@ class CronJobPlan {
     if (auto next = cron->next(world_.now(), *zone)) world_.due(*next);
     // Those before the last one were missed.
     auto due = cron->last(from, world_.now(), *zone);
-    if (due) start(*due);
+    if (due) start(*due, *zone);
   }
 
-  void start(Time due) {
+  void start(Time due, const TimeZone& zone) {
     std::vector<const json::Value*> active;
     for (const json::Value* job : jobs_)
       if (endOf(*job) == End::None && !kube::isDeleting(*job)) active.push_back(job);
@@ -93,7 +93,7 @@ class CronJobPlan {
     for (std::string_view field : {"labels", "annotations"})
       if (const json::Value& given = spec_["jobTemplate"]["metadata"][field]; !given.isNull())
         job.make("metadata").make(field) = given;
-    job.make("metadata").make("annotations").make(kScheduledAt) = formatTime(due);
+    job.make("metadata").make("annotations").make(kScheduledAt) = formatTime(due, zone);
     plan_.children.push_back(
         {.resource = kJobs, .object = std::move(job), .keep = engine::Child::Keep::Once});
     last_ = formatTime(due);
