@@ -21,6 +21,11 @@ const kube::Resource kEvents{"", "v1", "events", "Event"};
 
 bool isBefore(const Ref* a, const Ref& b) { return *a < b; }
 
+// Of what a status write brings.
+std::uint64_t toldHash(const json::Value& object) {
+  return stableHash(json::write(object["status"]) + json::write(object["metadata"]["annotations"]));
+}
+
 // What the server will say again, however often it is asked.
 bool isRefusal(const Error& error) {
   return error.code == Code::InvalidArgument || error.code == Code::Forbidden ||
@@ -487,8 +492,8 @@ void Engine::settle(const Ref& ref, const json::Value& object, Plan& plan,
                                   client_.scheduler().clock().now());
     for (const Event& event : plan.events)
       if (entry.told.insert(event.id).second) tell(ref, object, event);
-    if (status && stableHash(json::write(status->object["status"])) == entry.status_sent &&
-        stableHash(json::write(object["status"])) == entry.status_answered)
+    if (status && toldHash(status->object) == entry.status_sent &&
+        toldHash(object) == entry.status_answered)
       status.reset();
     if (!status && mayWrite()) acts_.begin(ref, plan.acts);
     // Of what goes and waits for nothing of ours, there may be nothing to say.
@@ -667,8 +672,8 @@ void Engine::statusWritten(const Trial& trial, const json::Value& answer) {
   if (contentHash(answer) != trial.content || kube::generation(answer) != trial.generation)
     entry.again = true;
   entry.own_version = kube::resourceVersion(answer);
-  entry.status_sent = stableHash(json::write(trial.write.object["status"]));
-  entry.status_answered = stableHash(json::write(answer["status"]));
+  entry.status_sent = toldHash(trial.write.object);
+  entry.status_answered = toldHash(answer);
   acts_.wrote(trial.owner, trial.new_acts);
   if (trial.changes_acts) entry.again = true;  // to begin them, or to be done with them
   for (const Event& event : trial.events) tell(trial.owner, answer, event);

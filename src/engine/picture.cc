@@ -17,7 +17,7 @@ struct Counted {
 constexpr Counted kCounted[] = {{Write::Op::Create, "create", true},
                                 {Write::Op::Apply, "apply", true},
                                 {Write::Op::Delete, "delete", true},
-                                {Write::Op::Finalizers, "finalizers", false},
+                                {Write::Op::Metadata, "metadata", false},
                                 {Write::Op::Status, "status", false}};
 
 bool isSecret(const kube::Resource& resource) {

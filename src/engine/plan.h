@@ -36,6 +36,12 @@ struct Child {
   Ref ref() const { return {resource, kube::ObjectKey::of(object)}; }
 };
 
+// What metadata has to say, beside what a child says of itself: a merge patch.
+struct Amendment {
+  Ref ref;
+  json::Value metadata;
+};
+
 // Told once per id: what is no transition of a condition.
 struct Event {
   std::string id;
@@ -56,11 +62,15 @@ struct Act {
 // which is pure: it looks at nothing but the object and its World.
 struct Plan {
   std::vector<Child> children;
-  std::vector<Ref> removals;  // deleted now: its own, or the object itself
+  std::vector<Ref> removals;          // deleted now: its own, or the object itself
+  std::vector<Amendment> amendments;  // of what it takes, which has no owner, or lets go
   // Something is missing: nothing that exists is changed or pruned, and nothing new is made.
   bool hold = false;
   std::vector<kube::Condition> conditions;
   json::Object status;  // everything but conditions and observedGeneration
+  // Of the object itself, written along with its status: so they are no change of what is wanted.
+  // Built-in kinds alone allow for it.
+  std::map<std::string, std::string> annotations;
   std::vector<Event> events;
   std::vector<Act> acts;
   // A finalizer of ours that the object must have before anything is made for it. It goes when the

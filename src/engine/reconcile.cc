@@ -27,8 +27,8 @@ std::string_view opName(Write::Op op) {
       return "leave alone";
     case Write::Op::Delete:
       return "delete";
-    case Write::Op::Finalizers:
-      return "set the finalizers of";
+    case Write::Op::Metadata:
+      return "set the metadata of";
     case Write::Op::Status:
       return "set the status of";
   }
@@ -189,6 +189,14 @@ std::optional<Write> reconcileChild(const Ref& ref, const json::Value& object, c
   return write;
 }
 
+Write amend(const Ref& ref, const json::Value& there, json::Value metadata) {
+  return {.op = Write::Op::Metadata,
+          .ref = ref,
+          .object = std::move(metadata),
+          .uid = std::string(kube::uid(there)),
+          .version = std::string(kube::resourceVersion(there))};
+}
+
 void reconcileFinalizers(const Ref& ref, const json::Value& object, const Plan& plan,
                          bool children_left, std::vector<Write>& writes) {
   std::vector<std::string_view> has = kube::finalizers(object);
@@ -207,11 +215,7 @@ void reconcileFinalizers(const Ref& ref, const json::Value& object, const Plan& 
   if (wants == has) return;
   json::Array list;
   for (std::string_view finalizer : wants) list.emplace_back(finalizer);
-  writes.push_back({.op = Write::Op::Finalizers,
-                    .ref = ref,
-                    .object = std::move(list),
-                    .uid = std::string(kube::uid(object)),
-                    .version = std::string(kube::resourceVersion(object))});
+  writes.push_back(amend(ref, object, json::Object{{"finalizers", std::move(list)}}));
 }
 
 }  // namespace
@@ -329,6 +333,13 @@ std::vector<Write> reconcileChildren(const Ref& ref, const json::Value& object, 
     if (auto there = observed.find(what);
         there && (what == ref || belongsTo(*there, kube::uid(object))))
       remove(what, *there, "its time is over");
+  for (const Amendment& one : plan.amendments) {
+    auto there = observed.find(one.ref);
+    if (!there || removed.contains(one.ref)) continue;
+    if (kube::controllerOf(*there) && !belongsTo(*there, kube::uid(object))) continue;
+    if (json::applyMergePatch((*there)["metadata"], one.metadata) != (*there)["metadata"])
+      writes.push_back(amend(one.ref, *there, one.metadata));
+  }
   return writes;
 }
 
@@ -394,13 +405,19 @@ std::optional<Write> reconcileStatus(const Ref& ref, const json::Value& object, 
     return place(a) < place(b);
   });
   if (wanted["conditions"].isArray()) there.make("conditions") = std::move(ours);
-  if (there == wanted) return std::nullopt;
+  json::Value annotations;
+  for (const auto& [key, value] : plan.annotations) annotations.make(key) = value;
+  bool told = std::all_of(plan.annotations.begin(), plan.annotations.end(), [&](const auto& one) {
+    return kube::annotation(object, one.first) == one.second;
+  });
+  if (there == wanted && told) return std::nullopt;
   json::Value body =
       json::Object{{"apiVersion", ref.resource->apiVersion()},
                    {"kind", ref.resource->kind},
                    {"metadata", json::Object{{"name", ref.key.name}, {"uid", kube::uid(object)}}},
                    {"status", std::move(wanted)}};
   if (!ref.key.ns.empty()) body.make("metadata").make("namespace") = ref.key.ns;
+  if (!annotations.isNull()) body.make("metadata").make("annotations") = std::move(annotations);
   return Write{.op = Write::Op::Status,
                .ref = ref,
                .object = std::move(body),

@@ -13,18 +13,18 @@ namespace cadre::engine {
 // One thing to be done to the cluster, so that it is as a plan says.
 struct Write {
   enum class Op {
-    Create,      // a child that is not there
-    Apply,       // one that differs
-    Conflict,    // its name is taken by an object that is not ours: nothing is sent
-    Delete,      // one that is no longer wanted
-    Finalizers,  // of the object itself: they become what `object` says
-    Status,      // of the object itself
+    Create,    // a child that is not there
+    Apply,     // one that differs
+    Conflict,  // its name is taken by an object that is not ours: nothing is sent
+    Delete,    // one that is no longer wanted
+    Metadata,  // finalizers of the object, or who owns another one: `object` is a merge patch
+    Status,    // of the object itself
   };
   Op op;
   Ref ref;
   json::Value object = {};   // what is sent
   std::string uid = {};      // of the object that is meant; it is another one: do nothing
-  std::string version = {};  // Finalizers: of the object that they were seen at
+  std::string version = {};  // Metadata: of the object that it was seen at
   // Apply: whose fields become ours first. A POST wrote them, or who was here before us; or they
   // were added by somebody.
   enum class Whose { Ours, Everybodys };

@@ -98,9 +98,11 @@ struct Cluster {
         case Write::Op::Delete:
           there.erase(write.ref);
           break;
-        case Write::Op::Finalizers:
-          object.make("metadata").make("finalizers") = write.object;
+        case Write::Op::Metadata: {
+          json::Value& metadata = (write.ref == kDesk ? object : there[write.ref]).make("metadata");
+          metadata = json::applyMergePatch(metadata, write.object);
           break;
+        }
         default:
           break;
       }
@@ -534,13 +536,13 @@ TEST(Reconcile, Finalizers) {
                           "ours",
                           true,
                           "",
-                          {R"(set the finalizers of Lamp ns/desk ["ours"])"}},
+                          {R"(set the metadata of Lamp ns/desk {"finalizers":["ours"]})"}},
                          {"what others have set stays",
                           R"({"metadata":{"finalizers":["x"]}})",
                           "ours",
                           true,
                           "",
-                          {R"(set the finalizers of Lamp ns/desk ["x","ours"])"}},
+                          {R"(set the metadata of Lamp ns/desk {"finalizers":["x","ours"]})"}},
                          {"it is there",
                           R"({"metadata":{"finalizers":["ours"]}})",
                           "ours",
@@ -558,7 +560,7 @@ TEST(Reconcile, Finalizers) {
                           "",
                           true,
                           "",
-                          {R"(set the finalizers of Lamp ns/desk ["x"])"}},
+                          {R"(set the metadata of Lamp ns/desk {"finalizers":["x"]})"}},
                          {"going, and a child is left",
                           going,
                           "ours",
@@ -576,19 +578,19 @@ TEST(Reconcile, Finalizers) {
                           "ours",
                           false,
                           "",
-                          {R"(set the finalizers of Lamp ns/desk ["x"])"}},
+                          {R"(set the metadata of Lamp ns/desk {"finalizers":["x"]})"}},
                          {"going, and what was made once goes with it",
                           going,
                           "ours",
                           false,
                           "once",
-                          {R"(set the finalizers of Lamp ns/desk ["x"])"}},
+                          {R"(set the metadata of Lamp ns/desk {"finalizers":["x"]})"}},
                          {"going, and what others made for it goes with it",
                           going,
                           "ours",
                           false,
                           "unmarked",
-                          {R"(set the finalizers of Lamp ns/desk ["x"])"}},
+                          {R"(set the metadata of Lamp ns/desk {"finalizers":["x"]})"}},
                          {"going without ours, and children are the garbage collector's",
                           format(R"({{"metadata":{{{},"finalizers":["orphan"]}}}})", deleting),
                           "",
@@ -619,10 +621,43 @@ TEST(Reconcile, Finalizers) {
     }
     std::vector<std::string> texts;
     for (const Write& write : cluster.reconcile())
-      texts.push_back(write.op == Write::Op::Finalizers
+      texts.push_back(write.op == Write::Op::Metadata
                           ? write.text() + " " + json::write(write.object)
                           : write.text());
     EXPECT_EQ(texts, c.then) << c.what;
+  }
+}
+
+TEST(Reconcile, Amendments) {
+  struct Case {
+    std::string_view what;
+    std::string_view there;     // metadata
+    std::string_view metadata;  // wanted
+    std::vector<std::string> then = {};
+  };
+  const Ref other{kConfigMaps, {"ns", "other"}};
+  std::string_view ours = R"({"ownerReferences":[{"controller":true,"uid":"u1"}]})";
+  for (const Case& c : std::vector<Case>{
+           {"of what is nobody's",
+            "{}",
+            ours,
+            {format("set the metadata of ConfigMap ns/other {}", ours)}},
+           {"of its own",
+            ours,
+            R"({"ownerReferences":null})",
+            {R"(set the metadata of ConfigMap ns/other {"ownerReferences":null})"}},
+           {"of another's", R"({"ownerReferences":[{"uid":"u2","controller":true}]})", ours, {}},
+           {"it is so", ours, ours, {}},
+           {"of what is not there", "", ours, {}}}) {
+    Cluster cluster;
+    if (!c.there.empty()) cluster.there[other] = json::Object{{"metadata", *json::parse(c.there)}};
+    cluster.plan.amendments = {{other, *json::parse(c.metadata)}};
+    std::vector<std::string> texts;
+    for (const Write& write : cluster.reconcile())
+      texts.push_back(write.text() + " " + json::write(write.object));
+    EXPECT_EQ(texts, c.then) << c.what;
+    cluster.settle();
+    EXPECT_THAT(cluster.texts(), IsEmpty()) << c.what;
   }
 }
 
@@ -656,7 +691,16 @@ TEST(Status, IsWrittenOnceAndThenQuiet) {
             R"("reason":"Valid","status":"True","type":"Accepted"},)"
             R"({"lastTransitionTime":"2026-01-01T00:00:00Z","message":"","observedGeneration":4,)"
             R"("reason":"Lit","status":"True","type":"Ready"}],"observedGeneration":4})");
+  EXPECT_TRUE(write->object["metadata"]["annotations"].isNull());
   EXPECT_FALSE(reconcileStatus(kDesk, withStatus(lit(), kNow), lit(), kTypes, kNow + 1h));
+}
+
+TEST(Status, BringsAnnotationsAlong) {
+  Plan plan = lit();
+  plan.annotations["a"] = "b";
+  auto write = reconcileStatus(kDesk, desk(), plan, kTypes, kNow);
+  ASSERT_TRUE(write);
+  EXPECT_EQ(json::write(write->object["metadata"]["annotations"]), R"({"a":"b"})");
 }
 
 TEST(Status, DifferencesAreSeen) {
@@ -671,6 +715,13 @@ TEST(Status, DifferencesAreSeen) {
   cases.push_back({"a field less", [](json::Value&, Plan& p) { p.status.erase("bulbs"); }, true});
   cases.push_back({"a generation",
                    [](json::Value& o, Plan&) { o.make("metadata").make("generation") = 5; }, true});
+  cases.push_back({"an annotation", [](json::Value&, Plan& p) { p.annotations["a"] = "b"; }, true});
+  cases.push_back({"an annotation that is there",
+                   [](json::Value& o, Plan& p) {
+                     p.annotations["a"] = "b";
+                     o.make("metadata").make("annotations") = parsed(R"({"a":"b","c":"d"})");
+                   },
+                   false});
   cases.push_back({"a condition's mind", [](json::Value&, Plan& p) { p = lit(false); }, true});
   cases.push_back(
       {"a message", [](json::Value&, Plan& p) { p.conditions[0].message = "well"; }, true});

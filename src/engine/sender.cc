@@ -27,8 +27,8 @@ class Sender::Sending : public std::enable_shared_from_this<Sending> {
         return write_.leave_replicas ? leaveReplicas() : beginApply();
       case Write::Op::Delete:
         return remove();
-      case Write::Op::Finalizers:
-        return setFinalizers();
+      case Write::Op::Metadata:
+        return setMetadata();
       case Write::Op::Status:
         return setStatus();
       case Write::Op::Conflict:
@@ -144,10 +144,10 @@ class Sender::Sending : public std::enable_shared_from_this<Sending> {
     endOrGone(std::move(gone));
   }
 
-  void setFinalizers() {
-    json::Value patch = json::Object{{"metadata", json::Object{{"uid", write_.uid},
-                                                               {"resourceVersion", write_.version},
-                                                               {"finalizers", write_.object}}}};
+  void setMetadata() {
+    json::Value patch = json::Object{{"metadata", write_.object}};
+    patch.make("metadata").make("uid") = write_.uid;
+    patch.make("metadata").make("resourceVersion") = write_.version;
     step_ = client().patch(resource(), key(), kube::PatchType::Merge, patch, {.retry = false},
                            then(&Sending::endOrGone));
   }

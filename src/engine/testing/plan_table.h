@@ -32,8 +32,13 @@ inline json::Value shown(const Plan& plan) {
   }
   if (!children.empty()) result.make("children") = std::move(children);
   for (const Ref& ref : plan.removals) result.make("removals").makeArray().push_back(ref.text());
+  for (const Amendment& one : plan.amendments)
+    result.make("amendments")
+        .makeArray()
+        .push_back(json::Object{{"of", one.ref.text()}, {"metadata", one.metadata}});
   if (plan.hold) result.make("hold") = true;
   result.make("status") = plan.status;
+  for (const auto& [key, value] : plan.annotations) result.make("annotations").make(key) = value;
   json::Value& conditions = result.make("conditions");
   for (const kube::Condition& condition : plan.conditions)
     conditions.make(condition.type) =
