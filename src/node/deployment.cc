@@ -12,7 +12,14 @@ namespace {
 
 constexpr std::string_view kHash = "pod-template-hash";
 constexpr std::string_view kRevision = "deployment.kubernetes.io/revision";
-constexpr std::string_view kLastApplied = "kubectl.kubernetes.io/last-applied-configuration";
+constexpr std::string_view kHistory = "deployment.kubernetes.io/revision-history";
+constexpr std::string_view kDesired = "deployment.kubernetes.io/desired-replicas";
+constexpr std::string_view kMost = "deployment.kubernetes.io/max-replicas";
+constexpr std::size_t kLongestHistory = 2000;
+// Annotations of a Deployment that its sets do not get.
+constexpr std::string_view kNotPassedOn[] = {
+    kRevision, kHistory,         kDesired,
+    kMost,     engine::kApplied, "kubectl.kubernetes.io/last-applied-configuration"};
 
 std::int64_t revisionOf(const json::Value& set) {
   return parseInt(kube::annotation(set, kRevision)).value_or(0);
@@ -20,6 +27,13 @@ std::int64_t revisionOf(const json::Value& set) {
 std::int64_t wantedOf(const json::Value& set) { return set["spec"]["replicas"].integer(1); }
 std::int64_t availableOf(const json::Value& set) {
   return set["status"]["availableReplicas"].integer();
+}
+
+// "1,3" and 5 is "1,3,5". The oldest are forgotten where it gets too long.
+std::string withRevision(std::string_view history, std::int64_t revision) {
+  std::string all = format("{}{}{}", history, history.empty() ? "" : ",", revision);
+  while (all.size() > kLongestHistory) all.erase(0, all.find(',') + 1);
+  return all;
 }
 
 // A ReplicaSet for every template that there was; the pods move from the old ones to the newest.
@@ -55,8 +69,10 @@ class DeploymentPlan {
     if (kube::isDeleting(deployment_)) return std::move(plan_);
     std::int64_t newest = scaleNewest();
     std::vector<std::int64_t> old = scaleOld();
-    if (newest_ || (!isPaused() && !(recreates() && oldPodsAreLeft())))
+    if (newest_ || (!isPaused() && !(recreates() && oldPodsAreLeft()))) {
       plan_.children.push_back({.resource = kReplicaSets, .object = newestSet(newest)});
+      plan_.annotations[std::string(kRevision)] = format("{}", revision());
+    }
     forgetHistory();
     for (std::size_t i = 0; i < old_.size(); ++i)
       if (!isForgotten(*old_[i]))
@@ -122,19 +138,35 @@ class DeploymentPlan {
 
   // ---- The sets
 
-  json::Object annotations(std::int64_t revision) const {
+  // One more than every old set has.
+  std::int64_t revision() const {
+    std::int64_t last = 0;
+    for (const json::Value* set : old_) last = std::max(last, revisionOf(*set));
+    return std::max(newest_ ? revisionOf(*newest_) : 0, last + 1);
+  }
+
+  json::Object annotations(std::int64_t count) const {
     json::Object all;
     for (const auto& [key, value] : deployment_["metadata"]["annotations"].object())
-      if (key != kLastApplied) all.set(key, value);
-    all.set(kRevision, format("{}", revision));
-    return all;
+      if (std::ranges::find(kNotPassedOn, key) == std::end(kNotPassedOn)) all.set(key, value);
+    all.set(kRevision, format("{}", revision()));
+    if (!newest_) return withCounts(std::move(all));
+    for (std::string_view key : {kHistory, kDesired, kMost})
+      if (const json::Value& kept = (*newest_)["metadata"]["annotations"][key]; !kept.isNull())
+        all.set(key, kept);
+    // It was the newest before.
+    if (std::int64_t before = revisionOf(*newest_); before > 0 && before < revision())
+      all.set(kHistory, withRevision(kube::annotation(*newest_, kHistory), before));
+    return count > 0 || count != newestWanted() ? withCounts(std::move(all)) : all;
+  }
+  // How many there should be of all sets together. One without pods is not told of it any more.
+  json::Object withCounts(json::Object annotations) const {
+    annotations.set(kDesired, format("{}", wanted_));
+    annotations.set(kMost, format("{}", wanted_ + surge_));
+    return annotations;
   }
 
   json::Value newestSet(std::int64_t count) const {
-    std::int64_t last = 0;
-    for (const json::Value* set : old_) last = std::max(last, revisionOf(*set));
-    std::int64_t revision = newest_ ? revisionOf(*newest_) : 0;
-    if (revision <= last) revision = last + 1;
     json::Value pods = spec_["template"], selector = spec_["selector"];
     pods.make("metadata").make("labels").make(kHash) = hash_;
     selector.make("matchLabels").make(kHash) = hash_;
@@ -142,7 +174,7 @@ class DeploymentPlan {
         {"metadata", json::Object{{"name", newest_name_},
                                   {"namespace", kube::ns(deployment_)},
                                   {"labels", pods["metadata"]["labels"]},
-                                  {"annotations", annotations(revision)}}},
+                                  {"annotations", annotations(count)}}},
         {"spec", json::Object{{"replicas", count}, {"selector", selector}, {"template", pods}}}};
     if (std::int64_t seconds = spec_["minReadySeconds"].integer(); seconds > 0)
       set.make("spec").make("minReadySeconds") = seconds;
@@ -150,7 +182,7 @@ class DeploymentPlan {
   }
 
   // As it is, but for its pods.
-  static json::Value oldSet(const json::Value& there, std::int64_t count) {
+  json::Value oldSet(const json::Value& there, std::int64_t count) const {
     json::Value set =
         json::Object{{"metadata", json::Object{{"name", kube::name(there)},
                                                {"namespace", kube::ns(there)},
@@ -159,6 +191,7 @@ class DeploymentPlan {
     json::Object kept;
     for (const auto& [key, value] : there["metadata"]["annotations"].object())
       if (key != engine::kApplied) kept.set(key, value);
+    if (count > 0 || count != wantedOf(there)) kept = withCounts(std::move(kept));
     set.make("metadata").make("annotations") = std::move(kept);
     set.make("spec").make("replicas") = count;
     return set;
