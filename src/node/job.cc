@@ -211,8 +211,8 @@ class JobPlan {
   json::Value pod(std::optional<std::int64_t> index, int& tried) {
     std::string prefix = format("{}-", kube::name(job_));
     if (index) prefix += format("{}-", *index);
-    json::Value pod = podFrom(spec_["template"], kube::ns(job_),
-                              freeName(prefix, kube::uid(job_), pods_, tried), prefix);
+    json::Value pod =
+        podFrom(spec_["template"], kube::ns(job_), freeName(prefix, job_, world_, tried), prefix);
     if (!index) return pod;
     std::string text = format("{}", *index);
     pod.make("metadata").make("annotations").make(kIndex) = text;

@@ -50,6 +50,12 @@ const kube::Resource kNetworkPolicies{.group = "networking.k8s.io",
 const engine::Index kByNamespace{"namespace", [](const json::Value& object) {
                                    return std::vector{std::string(kube::ns(object))};
                                  }};
+const engine::Index kOrphans{"orphans", [](const json::Value& object) {
+                               std::vector<std::string> found;
+                               if (!kube::controllerOf(object))
+                                 found.emplace_back(kube::ns(object));
+                               return found;
+                             }};
 
 bool isReady(const json::Value& pod) { return kube::isConditionTrue(pod, "Ready"); }
 
@@ -94,13 +100,14 @@ json::Value podFrom(const json::Value& pod_template, std::string_view ns, std::s
   return json::Object{{"metadata", std::move(metadata)}, {"spec", pod_template["spec"]}};
 }
 
-std::string freeName(std::string_view prefix, std::string_view owner_uid,
-                     const std::vector<const json::Value*>& pods, int& tried) {
+constexpr engine::View kIsThere{"is there", [](const json::Value&) { return json::Value(true); }};
+
+std::string freeName(std::string_view prefix, const json::Value& owner, engine::World& world,
+                     int& tried) {
   for (;;) {
-    std::string name =
-        format("{}{}", prefix, shortHash(format("{} {}", owner_uid, tried++)).substr(0, 5));
-    if (std::ranges::none_of(pods, [&](const auto* pod) { return kube::name(*pod) == name; }))
-      return name;
+    std::string hash = shortHash(format("{} {}", kube::uid(owner), tried++));
+    std::string name = format("{}{}", prefix, hash.substr(0, 5));
+    if (world.get(kPods, {std::string(kube::ns(owner)), name}, kIsThere).isNull()) return name;
   }
 }
 

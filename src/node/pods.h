@@ -11,8 +11,8 @@ namespace cadre::node {
 extern const kube::Resource kPods, kReplicaSets, kDeployments, kJobs, kCronJobs, kStatefulSets,
     kControllerRevisions, kClaims, kServices, kSlices, kNamespaces, kServiceAccounts, kConfigMaps,
     kIngresses, kIngressClasses, kNetworkPolicies;
-// Pods by where they are.
-extern const engine::Index kByNamespace;
+// Pods by where they are; and those of them that nobody controls.
+extern const engine::Index kByNamespace, kOrphans;
 
 // What there is to say of pods, for those who make them. Pure.
 
@@ -33,8 +33,8 @@ std::vector<const json::Value*> podsOf(engine::World& world, std::string_view ow
 json::Value podFrom(const json::Value& pod_template, std::string_view ns, std::string name,
                     std::string_view name_prefix);
 // "web-7d9c5-x2k4f": the first of many such that no pod has.
-std::string freeName(std::string_view prefix, std::string_view owner_uid,
-                     const std::vector<const json::Value*>& pods, int& tried);
+std::string freeName(std::string_view prefix, const json::Value& owner, engine::World& world,
+                     int& tried);
 
 // The least worth keeping first: those that do not run, are not ready, got ready last, were
 // restarted most, are the youngest.

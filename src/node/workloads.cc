@@ -26,12 +26,13 @@ std::vector<engine::Served> workloadKinds(const std::string& authority) {
 }
 
 std::vector<engine::Scope> workloadScopes() {
-  return {{.resource = kPods, .which = engine::Scope::Which::All, .indexes = {kByNamespace}},
-          {.resource = kSlices, .which = engine::Scope::Which::All},
-          {.resource = kIngressClasses, .which = engine::Scope::Which::All},
-          {.resource = kControllerRevisions, .which = engine::Scope::Which::All},
-          {.resource = kServiceAccounts, .which = engine::Scope::Which::All},
-          {.resource = kConfigMaps, .which = engine::Scope::Which::None, .named = true}};
+  return {
+      {.resource = kPods, .which = engine::Scope::Which::All, .indexes = {kByNamespace, kOrphans}},
+      {.resource = kSlices, .which = engine::Scope::Which::All},
+      {.resource = kIngressClasses, .which = engine::Scope::Which::All},
+      {.resource = kControllerRevisions, .which = engine::Scope::Which::All},
+      {.resource = kServiceAccounts, .which = engine::Scope::Which::All},
+      {.resource = kConfigMaps, .which = engine::Scope::Which::None, .named = true}};
 }
 
 }  // namespace cadre::node
