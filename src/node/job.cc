@@ -33,6 +33,51 @@ std::int64_t restarts(const json::Value& pod) {
   return count;
 }
 
+// A container that failed as the rule of a podFailurePolicy says; null where there is none.
+const json::Value* failedAs(const json::Value& on_exit_codes, const json::Value& pod) {
+  const std::string& name = on_exit_codes["containerName"].string();
+  const json::Array& codes = on_exit_codes["values"].array();
+  for (std::string_view list : {"containerStatuses", "initContainerStatuses"})
+    for (const json::Value& container : pod["status"][list].array()) {
+      const json::Value& code = container["state"]["terminated"]["exitCode"];
+      if (code.integer() == 0 || (!name.empty() && container["name"].string() != name)) continue;
+      bool is_in = std::ranges::find(codes, code) != codes.end();
+      if (on_exit_codes["operator"].string() == (is_in ? "In" : "NotIn")) return &container;
+    }
+  return nullptr;
+}
+// A condition of the pod that the rule names; null where there is none.
+const json::Value* meets(const json::Value& on_pod_conditions, const json::Value& pod) {
+  for (const json::Value& has : pod["status"]["conditions"].array())
+    for (const json::Value& wanted : on_pod_conditions.array()) {
+      const json::Value status = wanted["status"].isNull() ? "True" : wanted["status"];
+      if (has["type"] == wanted["type"] && has["status"] == status) return &has;
+    }
+  return nullptr;
+}
+
+// What the first rule that fits says of a pod that failed.
+struct Verdict {
+  std::string action = "Count";
+  std::string message = {};
+};
+Verdict judge(const json::Value& policy, const json::Value& pod) {
+  std::string at = format("{}/{}", kube::ns(pod), kube::name(pod));
+  for (std::size_t i = 0; i < policy["rules"].array().size(); ++i) {
+    const json::Value& rule = policy["rules"].at(i);
+    const std::string& action = rule["action"].string();
+    std::string which = format("matching {} rule at index {}", action, i);
+    if (const json::Value* container = failedAs(rule["onExitCodes"], pod))
+      return {action, format("Container {} for pod {} failed with exit code {} {}",
+                             (*container)["name"].string(), at,
+                             (*container)["state"]["terminated"]["exitCode"].integer(), which)};
+    if (const json::Value* condition = meets(rule["onPodConditions"], pod))
+      return {action,
+              format("Pod {} has condition {} {}", at, (*condition)["type"].string(), which)};
+  }
+  return {};
+}
+
 // {0, 1, 2, 5} as "0-2,5", and back.
 std::string ranges(const std::set<std::int64_t>& numbers) {
   std::string text;
@@ -70,11 +115,8 @@ class JobPlan {
   engine::Plan make() {
     if (kube::isDeleting(job_)) return std::move(plan_);
     count();
-    for (std::string_view end : {"Complete", "Failed"})
-      if (auto told = kube::findCondition(job_, end);
-          told && told->status == kube::ConditionStatus::True)
-        return over(*told);
-    if (auto how = ended()) return over(*how);
+    if (auto how = told()) return over(*how);
+    if (auto how = ended()) return alive_.empty() ? over(*how) : end(*how);
     if (spec_["suspend"].boolean()) return suspend();
     begin();
     makePods();
@@ -83,6 +125,23 @@ class JobPlan {
   }
 
  private:
+  struct End {
+    bool good;
+    std::string reason, message;
+
+    std::string_view target() const { return good ? "SuccessCriteriaMet" : "FailureTarget"; }
+    std::string_view type() const { return good ? "Complete" : "Failed"; }
+  };
+  // How it ends, as it was written down.
+  std::optional<End> told() const {
+    for (bool good : {true, false})
+      for (std::string_view type : {End{good}.target(), End{good}.type()})
+        if (auto one = kube::findCondition(job_, type);
+            one && one->status == kube::ConditionStatus::True)
+          return End{good, one->reason, one->message};
+    return std::nullopt;
+  }
+
   void count() {
     if (indexed_)
       done_ = numbers(before_["completedIndexes"].string(), spec_["completions"].integer(1));
@@ -91,11 +150,16 @@ class JobPlan {
       if (isAlive(*pod)) {
         alive_.push_back(pod);
         ready_ += isReady(*pod);
-        tries_ += restarts(*pod);
+        restarts_ += restarts(*pod);
       }
+      terminating_ += kube::isDeleting(*pod) && !isFinished(*pod);
       good += succeeded(*pod);
-      bad += failed(*pod);
-      if (failed(*pod)) last_failure_ = std::max(last_failure_, finishedAt(*pod));
+      if (failed(*pod)) {
+        last_failure_ = std::max(last_failure_, finishedAt(*pod));
+        Verdict verdict = judge(spec_["podFailurePolicy"], *pod);
+        (verdict.action == "Ignore" ? ignored_ : bad) += 1;
+        if (verdict.action == "FailJob" && fatal_.empty()) fatal_ = verdict.message;
+      }
       if (indexed_ && succeeded(*pod))
         if (auto index = parseInt(kube::annotation(*pod, kIndex))) done_.insert(*index);
     }
@@ -103,53 +167,74 @@ class JobPlan {
     succeeded_ = indexed_ ? static_cast<std::int64_t>(done_.size())
                           : std::max(good, before_["succeeded"].integer());
     failed_ = std::max(bad, before_["failed"].integer());
-    tries_ += failed_;
   }
 
-  std::optional<kube::Condition> ended() {
-    auto end = [](std::string type, std::string reason, std::string message) {
-      return kube::Condition{.type = std::move(type),
-                             .status = kube::ConditionStatus::True,
-                             .reason = std::move(reason),
-                             .message = std::move(message)};
-    };
+  // Restarts count by themselves, those of pods that are still tried.
+  bool isPastLimit() const {
+    const std::int64_t limit = spec_["backoffLimit"].integer(6);
+    bool restarted = spec_["template"]["spec"]["restartPolicy"].string() == "OnFailure" &&
+                     restarts_ >= std::max<std::int64_t>(limit, 1);
+    return failed_ > limit || restarted;
+  }
+
+  std::optional<End> ended() {
+    if (!fatal_.empty()) return End{false, "PodFailurePolicy", fatal_};
     bool enough = spec_["completions"].isNull() ? succeeded_ > 0 && alive_.empty()
                                                 : succeeded_ >= spec_["completions"].integer();
-    if (enough)
-      return end("Complete", "CompletionsReached", "Reached expected number of succeeded pods");
-    if (tries_ > spec_["backoffLimit"].integer(6))
-      return end("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit");
+    if (enough) return End{true, "CompletionsReached", "Reached expected number of succeeded pods"};
+    if (isPastLimit())
+      return End{false, "BackoffLimitExceeded", "Job has reached the specified backoff limit"};
     auto started = parseTime(before_["startTime"].string());
     const json::Value& deadline = spec_["activeDeadlineSeconds"];
     if (started && !deadline.isNull() && !spec_["suspend"].boolean()) {
       Time late = *started + std::chrono::seconds(deadline.integer());
       if (late <= world_.now())
-        return end("Failed", "DeadlineExceeded", "Job was active longer than specified deadline");
+        return End{false, "DeadlineExceeded", "Job was active longer than specified deadline"};
       world_.due(late);
     }
     return std::nullopt;
   }
 
-  // Nothing runs any more; and after a while it is forgotten, where it says so.
-  engine::Plan over(const kube::Condition& how) {
+  // How it ends is written down before anything is done about it. With a Job that fails, all pods
+  // that still run have failed: once they are gone nobody could count them.
+  engine::Plan end(const End& how) {
+    begin();
+    if (!how.good) failed_ += static_cast<std::int64_t>(alive_.size());
+    tellSuspended();
+    plan_.condition(std::string(how.target()), true, how.reason, how.message);
+    counts();
+    world_.get(kJobs, kube::ObjectKey::of(job_));  // looked at again once it is written
+    return std::move(plan_);
+  }
+
+  // Nothing runs any more. When all pods have ended, so has the Job; and after a while it is
+  // forgotten, where it says so.
+  engine::Plan over(const End& how) {
     stop();
     begin();
-    std::string at = before_["completionTime"].string();
-    Time then = kube::findCondition(job_, how.type)
-                    ? kube::findCondition(job_, how.type)->last_transition_time
-                    : world_.now();
-    if (how.type == "Complete")
-      plan_.status.set("completionTime", at.empty() ? formatTime(then) : at);
-    plan_.condition(how.type, true, how.reason, how.message);
-    counts();
-    if (const json::Value& keep = spec_["ttlSecondsAfterFinished"]; !keep.isNull()) {
-      Time forgotten = then + std::chrono::seconds(keep.integer());
-      if (forgotten <= world_.now())
-        plan_.removals.push_back({kJobs, kube::ObjectKey::of(job_)});
-      else
-        world_.due(forgotten);
+    tellSuspended();
+    plan_.condition(std::string(how.target()), true, how.reason, how.message);
+    auto before = kube::findCondition(job_, how.type());
+    if (before || terminating_ == 0) {
+      Time then = before ? before->last_transition_time : world_.now();
+      plan_.condition(std::string(how.type()), true, how.reason, how.message);
+      if (how.good) {
+        std::string at = before_["completionTime"].string();
+        plan_.status.set("completionTime", at.empty() ? formatTime(then) : at);
+      }
+      forget(then);
     }
+    counts();
     return std::move(plan_);
+  }
+  void forget(Time ended) {
+    const json::Value& keep = spec_["ttlSecondsAfterFinished"];
+    if (keep.isNull()) return;
+    Time forgotten = ended + std::chrono::seconds(keep.integer());
+    if (forgotten <= world_.now())
+      plan_.removals.push_back({kJobs, kube::ObjectKey::of(job_)});
+    else
+      world_.due(forgotten);
   }
 
   engine::Plan suspend() {
@@ -158,10 +243,16 @@ class JobPlan {
     plan_.condition("Suspended", true, "JobSuspended", "Job suspended");
     return std::move(plan_);
   }
+  // As it was when it ended.
+  void tellSuspended() {
+    if (auto before = kube::findCondition(job_, "Suspended"))
+      plan_.condition("Suspended", before->status, before->reason, before->message);
+  }
 
   void stop() {
     for (const json::Value* pod : alive_)
       plan_.removals.push_back({kPods, kube::ObjectKey::of(*pod)});
+    terminating_ += static_cast<std::int64_t>(alive_.size());
     alive_.clear();
     ready_ = 0;
   }
@@ -181,10 +272,16 @@ class JobPlan {
     auto least = byWorth(alive_);
     for (std::int64_t i = 0; i < running - wanted; ++i)
       plan_.removals.push_back({kPods, kube::ObjectKey::of(*least[static_cast<std::size_t>(i)])});
+    // Those that go have their place until they are gone, where it says so.
+    bool keeps_place = spec_["podReplacementPolicy"].string() == "Failed";
+    if (keeps_place) running += terminating_;
     if (running >= wanted || isPausing()) return;
     std::set<std::int64_t> taken = done_;
-    for (const json::Value* pod : alive_)
-      if (auto index = parseInt(kube::annotation(*pod, kIndex))) taken.insert(*index);
+    for (const json::Value* pod : pods_) {
+      bool has_place = keeps_place ? !isFinished(*pod) : isAlive(*pod);
+      auto index = parseInt(kube::annotation(*pod, kIndex));
+      if (has_place && index) taken.insert(*index);
+    }
     std::int64_t index = 0;
     int tried = 0;
     for (std::int64_t i = running; i < wanted; ++i) {
@@ -199,9 +296,10 @@ class JobPlan {
 
   // After failures the next pods wait, longer each time.
   bool isPausing() {
-    if (failed_ == 0) return false;
+    const std::int64_t failures = failed_ + ignored_;
+    if (failures == 0) return false;
     Duration pause = kFirstPause;
-    for (std::int64_t i = 1; i < failed_ && pause < kLongestPause; ++i) pause *= 2;
+    for (std::int64_t i = 1; i < failures && pause < kLongestPause; ++i) pause *= 2;
     Time then = last_failure_ + std::min(pause, kLongestPause);
     if (then <= world_.now()) return false;
     world_.due(then);
@@ -233,6 +331,8 @@ class JobPlan {
     setCount(plan_.status, "succeeded", succeeded_);
     setCount(plan_.status, "failed", failed_);
     plan_.status.set("ready", ready_);
+    plan_.status.set("terminating", terminating_);
+    plan_.status.set("uncountedTerminatedPods", json::Object());  // all are counted
     if (indexed_ && !done_.empty()) plan_.status.set("completedIndexes", ranges(done_));
   }
 
@@ -256,7 +356,9 @@ class JobPlan {
   const std::int64_t parallelism_;
   std::vector<const json::Value*> alive_;
   std::set<std::int64_t> done_;  // indexes
-  std::int64_t succeeded_ = 0, failed_ = 0, tries_ = 0, ready_ = 0;
+  std::int64_t succeeded_ = 0, failed_ = 0, ignored_ = 0, restarts_ = 0;
+  std::int64_t ready_ = 0, terminating_ = 0;
+  std::string fatal_;  // the failure that no other pod can make up for
   Time last_failure_ = {};
   engine::Plan plan_;
 };

@@ -13,7 +13,9 @@ std::vector<engine::Served> workloadKinds(const std::string& authority) {
                    .conditions = {"Available", "Progressing", "ReplicaFailure"}});
   kinds.push_back({.resource = kStatefulSets, .plan = planStatefulSet});
   kinds.push_back(
-      {.resource = kJobs, .plan = planJob, .conditions = {"Complete", "Failed", "Suspended"}});
+      {.resource = kJobs,
+       .plan = planJob,
+       .conditions = {"Suspended", "SuccessCriteriaMet", "Complete", "FailureTarget", "Failed"}});
   kinds.push_back({.resource = kCronJobs, .plan = planCronJob});
   kinds.push_back({.resource = kClaims, .plan = planClaim});
   kinds.push_back({.resource = kServices, .plan = planService});
