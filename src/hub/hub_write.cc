@@ -6,6 +6,7 @@
 #include "hub/builtin_types.h"
 #include "hub/call.h"
 #include "hub/pod_account.h"
+#include "hub/pod_priority.h"
 #include "json/parse.h"
 #include "json/write.h"
 #include "json/yaml.h"
@@ -307,6 +308,9 @@ std::optional<Failure> Hub::settled(Draft& draft, bool changed) {
 // With what a new object has of its surroundings.
 std::optional<Failure> Hub::completed(Draft& draft) {
   bool changed = limits_.complete(draft);
+  auto prioritized = givePriority(draft, objects_);
+  if (!prioritized) return prioritized.failure();
+  changed |= *prioritized;
   if (options_.has_node) {
     auto given = giveAccount(draft, objects_);
     if (!given) return given.failure();
