@@ -124,6 +124,8 @@ void checkPodSpec(const At& spec, bool in_template);
 void checkPodTemplate(const At& pod_template);
 void checkNodeSelector(const At& selector);  // of terms
 void checkTolerations(const At& tolerations);
+// What makes two of them the same: all but tolerationSeconds.
+std::string withoutSeconds(json::Value toleration);
 void checkResources(const At& resources);
 void checkAmountName(const At& amount, std::string_view name);  // of what containers can have
 bool isStandardResource(std::string_view name);

@@ -997,13 +997,9 @@ void checkRuntimeClass(const At& object, const Value& old) {
   checkLabels(where["nodeSelector"]);
   At tolerations = where["tolerations"];
   checkTolerations(tolerations["tolerations"].with(*tolerations));
-  std::vector<Value> seen;
-  for (const At& toleration : tolerations.items()) {
-    Value key = *toleration;
-    key.makeObject().erase("tolerationSeconds");
-    if (std::ranges::find(seen, key) != seen.end()) toleration.duplicate();
-    seen.push_back(std::move(key));
-  }
+  std::set<std::string> seen;
+  for (const At& toleration : tolerations.items())
+    if (!seen.insert(withoutSeconds(*toleration)).second) toleration.duplicate();
 }
 
 void checkLease(const At& object, const Value&) {

@@ -721,6 +721,11 @@ void checkDns(const At& spec) {
 
 }  // namespace
 
+std::string withoutSeconds(Value toleration) {
+  toleration.makeObject().erase("tolerationSeconds");
+  return json::write(toleration);
+}
+
 void checkTolerations(const At& tolerations) {
   for (const At& one : tolerations.items()) {
     At key = one["key"], op = one["operator"], effect = one["effect"];
@@ -810,13 +815,13 @@ void checkAffinity(const At& affinity) {
 }
 
 void checkSpread(const At& constraints) {
-  std::vector<At> all = constraints.items();
-  auto same = [](const At& a, const At& b) {
-    return *a["topologyKey"] == *b["topologyKey"] &&
-           *a["whenUnsatisfiable"] == *b["whenUnsatisfiable"];
+  auto pairOf = [](const At& one) {
+    return std::pair(one["topologyKey"].text(), one["whenUnsatisfiable"].text());
   };
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const At& one = all[i];
+  std::vector<At> all = constraints.items();
+  std::map<std::pair<std::string, std::string>, std::size_t> left;
+  for (const At& one : all) ++left[pairOf(one)];
+  for (const At& one : all) {
     At unsatisfiable = one["whenUnsatisfiable"];
     if (one["maxSkew"]->integer() <= 0) one["maxSkew"].invalid("must be greater than zero");
     if (one["topologyKey"].isEmpty())
@@ -825,12 +830,9 @@ void checkSpread(const At& constraints) {
       one["topologyKey"].all(qualifiedProblems(one["topologyKey"].text()));
     unsatisfiable.oneOf({"DoNotSchedule", "ScheduleAnyway"});
     // The first of two is the one that is told.
-    for (std::size_t j = i + 1; j < all.size(); ++j)
-      if (same(one, all[j])) {
-        one["{topologyKey, whenUnsatisfiable}"].duplicateShown(
-            json::write(format("{{{}, {}}}", one["topologyKey"].text(), unsatisfiable.text())));
-        break;
-      }
+    if (--left[pairOf(one)] > 0)
+      one["{topologyKey, whenUnsatisfiable}"].duplicateShown(
+          json::write(format("{{{}, {}}}", one["topologyKey"].text(), unsatisfiable.text())));
     if (At domains = one["minDomains"]; domains.isThere()) {
       if (domains->integer() <= 0) domains.invalid("must be greater than zero");
       if (unsatisfiable.text() != "DoNotSchedule")
@@ -1028,8 +1030,10 @@ void checkNarrowed(const At& spec, const Value& old) {
 }
 
 void checkGatesUpdate(const At& gates, const Value& old) {
+  std::set<std::string> before;
+  for (const Value& gate : old.array()) before.insert(json::write(gate));
   for (const At& gate : gates.items())
-    if (std::ranges::find(old.array(), *gate) == old.array().end())
+    if (!before.contains(json::write(*gate)))
       gate["name"].forbidden(format("only deletion is allowed, but found new scheduling gate '{}'",
                                     gate["name"].text()));
 }
@@ -1045,15 +1049,10 @@ bool checkDeadlineUpdate(const At& deadline, const Value& old) {
 }
 
 void checkTolerationsUpdate(const At& tolerations, const Value& old) {
-  auto withoutSeconds = [](Value toleration) {
-    toleration.makeObject().erase("tolerationSeconds");
-    return toleration;
-  };
+  std::set<std::string> now;
+  for (const Value& toleration : tolerations->array()) now.insert(withoutSeconds(toleration));
   for (const Value& toleration : old.array()) {
-    auto isSame = [&](const Value& one) {
-      return withoutSeconds(one) == withoutSeconds(toleration);
-    };
-    if (std::ranges::any_of(tolerations->array(), isSame)) continue;
+    if (now.contains(withoutSeconds(toleration))) continue;
     return tolerations.forbidden(
         "existing toleration can not be modified except its tolerationSeconds");
   }

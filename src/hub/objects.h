@@ -61,7 +61,7 @@ class Objects {
 
   struct Limits {
     std::size_t changes = 20'000;  // remembered
-    std::size_t bytes = 64u << 20;
+    std::size_t bytes = 16u << 20;
   };  // of all kinds together: who has most forgets first
 
   Objects(Scheduler& scheduler, Keep keep, Function<void(const Change& change)> told,

@@ -286,7 +286,8 @@ Outcome<Draft> Registry::make(KindRef kind, std::string_view ns, std::string_vie
 Outcome<Draft> Registry::update(KindRef kind, const kube::ObjectKey& key, json::Value object,
                                 Writing writing) {
   State before = objects_.find(kind->storage, key);
-  if (!kube::name(object).empty() && kube::name(object) != key.name)
+  if (kube::name(object).empty()) return badRequest("name must be provided");
+  if (kube::name(object) != key.name)
     return badRequest(format("the name of the object ({}) does not match the name on the URL ({})",
                              kube::name(object), key.name));
   if (!kube::ns(object).empty() && kube::ns(object) != key.ns) return otherNamespace();

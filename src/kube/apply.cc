@@ -137,6 +137,17 @@ const FieldSet& neverTracked() {
   return set;
 }
 
+// Two by two: one after the other, many small ones would each be put into a large one.
+FieldSet unionOf(std::vector<FieldSet> sets) {
+  while (sets.size() > 1) {
+    std::size_t half = (sets.size() + 1) / 2;
+    for (std::size_t i = half; i < sets.size(); ++i)
+      sets[i - half] = std::move(sets[i - half]) | sets[i];
+    sets.resize(half);
+  }
+  return sets.empty() ? FieldSet() : std::move(sets.front());
+}
+
 Entry entryOf(const Writer& writer, std::string_view operation) {
   return {.manager = writer.manager.empty() ? "unknown" : writer.manager,
           .operation = std::string(operation),
@@ -167,13 +178,15 @@ class Ownership {
 
   // What all entries own, by version; that one first.
   std::vector<std::pair<std::string, FieldSet>> byVersion(const std::string& first) const {
-    std::vector<std::pair<std::string, FieldSet>> out{{first, {}}};
+    std::vector<std::pair<std::string, std::vector<FieldSet>>> all{{first, {}}};
     for (const auto& [identity, entry] : entries_) {
       const std::string& version = writer_.convert ? entry.api_version : first;
-      auto place = std::ranges::find(out, version, [](auto& one) -> auto& { return one.first; });
-      if (place == out.end()) place = out.emplace(out.end(), version, FieldSet());
-      place->second = std::move(place->second) | entry.fields;
+      auto place = std::ranges::find(all, version, [](auto& one) -> auto& { return one.first; });
+      if (place == all.end()) place = all.emplace(all.end(), version, std::vector<FieldSet>());
+      place->second.push_back(entry.fields);
     }
+    std::vector<std::pair<std::string, FieldSet>> out;
+    for (auto& [version, sets] : all) out.emplace_back(version, unionOf(std::move(sets)));
     return out;
   }
 
@@ -260,6 +273,7 @@ class Ownership {
       return std::pair(entries_[one].seconds(), one);
     });
     std::map<std::string, std::string> first_of_version;
+    std::map<std::string, std::vector<FieldSet>> parts;  // of what they become
     for (const std::string& identity : updaters) {
       if (left <= kMaxUpdaters) break;
       Entry entry = entries_[identity];
@@ -270,16 +284,19 @@ class Ownership {
                      .api_version = entry.api_version,
                      .subresource = {},
                      .time = entry.time,
-                     .fields = entry.fields};
+                     .fields = {}};
       std::string joined = joint.identity();
       auto there = entries_.find(joined);
       if (there == entries_.end()) there = entries_.find(first->second);
-      joint.fields = joint.fields | there->second.fields;
+      auto& sets = parts[joined];
+      sets.push_back(std::move(there->second.fields));
+      sets.push_back(std::move(entry.fields));
       entries_.erase(there);
       entries_.erase(identity);
       entries_[joined] = std::move(joint);
       --left;
     }
+    for (auto& [identity, sets] : parts) entries_[identity].fields = unionOf(std::move(sets));
   }
 
  private:

@@ -73,8 +73,26 @@ void checkQuantity(const json::Value& self, Report& report) {
 }  // namespace
 
 const Property* Schema::field(std::string_view name) const {
+  if (is_sorted) {
+    auto place = std::ranges::lower_bound(fields, name, {}, &Property::name);
+    return place == fields.end() || place->name != name ? nullptr : &*place;
+  }
   auto found = std::ranges::find(fields, name, &Property::name);
   return found == fields.end() ? nullptr : &*found;
+}
+
+std::vector<const Property*> Schema::fieldsFor(const json::Object& object) const {
+  std::vector<const Property*> out;
+  if (!is_sorted || object.size() + awaited.size() >= fields.size()) {
+    for (const Property& one : fields) out.push_back(&one);
+    return out;
+  }
+  for (const auto& [name, member] : object)
+    if (const Property* one = field(name)) out.push_back(one);
+  for (std::size_t index : awaited) out.push_back(&fields[index]);
+  std::ranges::sort(out);
+  out.erase(std::ranges::unique(out).begin(), out.end());
+  return out;
 }
 
 Rule exactlyOneOf(std::vector<std::string> fields, Fault reason) {
@@ -464,17 +482,17 @@ class Filling {
       object = json::Object::fromSorted(std::move(kept));
       return;
     }
-    for (const Property& field : schema.fields) {
-      json::Value* member = object.find(field.name);
-      if (!member || dropsNull(*member, field.schema)) {
-        if (!field.schema.fallback || !mayAdd(*field.schema.fallback)) {
-          object.erase(field.name);
+    for (const Property* field : schema.fieldsFor(object)) {
+      json::Value* member = object.find(field->name);
+      if (!member || dropsNull(*member, field->schema)) {
+        if (!field->schema.fallback || !mayAdd(*field->schema.fallback)) {
+          object.erase(field->name);
           continue;
         }
-        member = &object[field.name];
-        *member = *field.schema.fallback;
+        member = &object[field->name];
+        *member = *field->schema.fallback;
       }
-      fill(*member, field.schema);
+      fill(*member, field->schema);
     }
   }
 

@@ -122,11 +122,16 @@ struct Schema {
   std::vector<Rule> rules = {};
   std::vector<Check> checks = {};
   std::vector<Property> fields;             // of an object, in the order of their description
+  bool is_sorted = false;                   // they are, by name
+  std::vector<std::size_t> awaited = {};    // then: which matter where they are missing
   std::unique_ptr<Schema> items = nullptr;  // of an array or a map
   struct Combined;
   std::shared_ptr<const Combined> combined = nullptr;
 
   const Property* field(std::string_view name) const;
+  // Those that an object has, or that matter where they are missing, in their order. Of a large
+  // description, a small object has few.
+  std::vector<const Property*> fieldsFor(const json::Object& object) const;
 };
 
 struct Property {

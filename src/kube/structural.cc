@@ -114,6 +114,10 @@ class Reader {
       else
         field->schema.required = true;
     }
+    schema.is_sorted = std::ranges::is_sorted(schema.fields, {}, &Property::name);
+    for (std::size_t i = 0; i < schema.fields.size(); ++i)
+      if (const Schema& one = schema.fields[i].schema; one.required || one.fallback)
+        schema.awaited.push_back(i);
     if (const json::Value& items = json["items"]; items.isObject() && schema.type != Type::Map)
       schema.items = std::make_unique<Schema>(read(items, depth + 1));
     const json::Value& others = json["additionalProperties"];

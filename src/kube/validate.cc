@@ -21,6 +21,7 @@ namespace {
 using Type = Schema::Type;
 
 constexpr std::size_t kMaxAnnotationBytes = 256u << 10;
+constexpr std::size_t kMaxSteps = 4'000'000;    // of looking at one value with one schema
 constexpr double kMaxWhole = 9007199254740991;  // beyond it a double is no integer to the server
 
 struct FaultWords {
@@ -224,6 +225,7 @@ class Validator {
   // server tells what is wrong by the one that had most to say, and counts like this.
   int shape(const json::Value& value, const Schema& schema, const json::Value* old = nullptr,
             bool secret = false) {
+    steps_ += 1 + schema.one_of.size() / 16;
     if (full()) return 0;
     if (old && *old == value && !path_.empty()) return 0;
     secret = secret || schema.secret;
@@ -255,6 +257,9 @@ class Validator {
     if (value.isObject()) fit += objectShape(value.object(), schema, old, secret);
     return fit;
   }
+
+  // Some schemas ask for more than an object is worth: every item against hundreds of others.
+  bool isExhausted() const { return steps_ > kMaxSteps; }
 
   // What must be there once, in all lists below.
   void lists(const json::Value& value, const Schema& schema, bool secret = false) {
@@ -296,14 +301,14 @@ class Validator {
         meaning(item, old ? old->object().find(key) : nullptr, *schema.items, secret);
       }
     } else if (value.isObject()) {
-      for (const Property& field : schema.fields) {
-        const json::Value* member = value.object().find(field.name);
+      for (const Property* field : schema.fieldsFor(value.object())) {
+        const json::Value* member = value.object().find(field->name);
         if (!member) continue;
-        auto step = path_.field(field.name);
-        if (!field.schema.deprecated.empty() && !member->isNull())
+        auto step = path_.field(field->name);
+        if (!field->schema.deprecated.empty() && !member->isNull())
           out_.warnings.push_back(format("{} is deprecated: {}", path_.text(Path::Keys::Bracketed),
-                                         field.schema.deprecated));
-        meaning(*member, old ? old->object().find(field.name) : nullptr, field.schema, secret);
+                                         field->schema.deprecated));
+        meaning(*member, old ? old->object().find(field->name) : nullptr, field->schema, secret);
       }
     }
   }
@@ -363,6 +368,8 @@ class Validator {
       } else if (schema && schema->type == Type::Map) {
         auto step = path_.key(key);
         prune(member, schema->items.get());
+      } else if (!keeps && out_.unknown.size() >= kMaxFieldErrors) {
+        continue;
       } else if (!keeps) {
         std::vector<std::string_view> known;
         if (schema)
@@ -531,7 +538,7 @@ class Validator {
     if (root_.empty() || path.empty()) return root_ + path;
     return root_ + (path.starts_with('[') ? "" : ".") + path;
   }
-  bool full() const { return out_.errors.size() >= kMaxFieldErrors; }
+  bool full() const { return out_.errors.size() >= kMaxFieldErrors || isExhausted(); }
   std::string here() const { return path_.text(Path::Keys::Dotted); }
   static std::string quoted(std::string_view text) {
     std::string out;
@@ -698,11 +705,13 @@ class Validator {
         auto step = path_.key(key);
         fit += shape(item, *schema.items, before(key), secret);
       }
-    for (const Property& field : schema.fields) {
-      auto step = path_.field(field.name);
-      if (const json::Value* member = object.find(field.name))
-        fit += shape(*member, field.schema, before(field.name), secret);
-      else if (field.schema.required)
+    for (const Property* field : schema.fieldsFor(object)) {
+      const json::Value* member = object.find(field->name);
+      if (!member && !field->schema.required) continue;
+      auto step = path_.field(field->name);
+      if (member)
+        fit += shape(*member, field->schema, before(field->name), secret);
+      else
         add(Fault::Required, "", "");
     }
     for (const std::string& name : schema.needs)
@@ -758,6 +767,7 @@ class Validator {
   }
 
   Validation& out_;
+  std::size_t steps_ = 0;
   const std::string root_;
   const bool asks_checks_;
   Path path_;
@@ -814,7 +824,13 @@ std::vector<FieldError> validateValue(const Schema& schema, const json::Value& v
 std::vector<FieldError> validateShape(const Schema& schema, const json::Value& value,
                                       const ShapeOptions& options) {
   Validation out;
-  Validator(out, options.root).shape(value, schema, options.old);
+  Validator validator(out, options.root);
+  validator.shape(value, schema, options.old);
+  if (validator.isExhausted())
+    out.errors = {{.path = options.root.empty() ? "<nil>" : std::string(options.root),
+                   .fault = Fault::TooLong,
+                   .message = "Too long: with this schema it takes too long to check: fewer items, "
+                              "or fewer alternatives (anyOf, enum) for them"}};
   return std::move(out.errors);
 }
 
