@@ -87,7 +87,8 @@ std::vector<Write> Draft::changes(const Ref& ref, json::Value object, Plan plan)
   std::map<Ref, int> waves;
   for (Child& child : plan.children) waves[child.ref()] = std::exchange(child.wave, 0);
   std::vector<Write> writes = reconcileChildren(ref, object, plan, there_);
-  if (writes.size() == 1 && writes[0].op == Write::Op::Metadata) {  // the rest comes after it
+  if (writes.size() == 1 && writes[0].op == Write::Op::Metadata &&
+      writes[0].ref == ref) {  // the rest comes after it
     object.make("metadata") = json::applyMergePatch(object["metadata"], writes[0].object);
     for (Write& write : reconcileChildren(ref, object, plan, there_))
       writes.push_back(std::move(write));
