@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include <sys/stat.h>
+
 #include "base/strings.h"
 #include "json/utf8.h"
 #include "node/log_file.h"
@@ -55,7 +57,7 @@ void makeLastWordsFile(const std::string& log) {
   std::error_code ignored;
   fs::create_directories(path.parent_path(), ignored);
   std::ofstream(path, std::ios::binary | std::ios::app).flush();
-  fs::permissions(path, static_cast<fs::perms>(0666), ignored);
+  (void)chmod(path.c_str(), 0666);
 }
 
 std::string lastWordsOf(const json::Value& container, const std::string& log, bool failed) {
