@@ -52,7 +52,7 @@ constexpr KindRules kRules[] = {
     {"batch", "Job", checkJob},
     {"batch", "CronJob", checkCronJob},
     {"autoscaling", "HorizontalPodAutoscaler", checkAutoscaler},
-    {"policy", "PodDisruptionBudget", checkBudget},
+    {"policy", "PodDisruptionBudget", checkBudget, pathSegmentProblems},
     {"networking.k8s.io", "Ingress", checkIngress},
     {"networking.k8s.io", "IngressClass", checkIngressClass},
     {"networking.k8s.io", "NetworkPolicy", checkNetworkPolicy},

@@ -280,6 +280,7 @@ struct Pod {
   std::set<std::string> names;
   std::set<std::string> host_ports;
   std::int64_t grace = 0;
+  bool in_template = false;
 };
 
 void checkPorts(const At& container, Pod& pod) {
@@ -441,7 +442,7 @@ void checkContainer(const At& container, Pod& pod) {
     name.all(problems);
     if (problems.empty() && !pod.names.insert(name.text()).second) name.duplicate();
   }
-  if (image.given() && trim(image.text()).size() != image.text().size())
+  if (image.given() && !pod.in_template && trim(image.text()).size() != image.text().size())
     image.invalid("must not have leading or trailing whitespace");
   container["imagePullPolicy"].oneOf({"Always", "IfNotPresent", "Never"});
   container["terminationMessagePolicy"].oneOf({"File", "FallbackToLogsOnError"});
@@ -824,10 +825,7 @@ void checkSpread(const At& constraints) {
   for (const At& one : all) {
     At unsatisfiable = one["whenUnsatisfiable"];
     if (one["maxSkew"]->integer() <= 0) one["maxSkew"].invalid("must be greater than zero");
-    if (one["topologyKey"].isEmpty())
-      one["topologyKey"].required("can not be empty");
-    else
-      one["topologyKey"].all(qualifiedProblems(one["topologyKey"].text()));
+    if (one["topologyKey"].isEmpty()) one["topologyKey"].required("can not be empty");
     unsatisfiable.oneOf({"DoNotSchedule", "ScheduleAnyway"});
     // The first of two is the one that is told.
     if (--left[pairOf(one)] > 0)
@@ -947,7 +945,8 @@ void checkGates(const At& spec) {
 
 void checkPodSpec(const At& spec, bool in_template) {
   Pod pod{.host_network = spec["hostNetwork"]->boolean(),
-          .grace = spec["terminationGracePeriodSeconds"]->integer(30)};
+          .grace = spec["terminationGracePeriodSeconds"]->integer(30),
+          .in_template = in_template};
   checkVolumes(spec["volumes"], pod);
   checkPodClaims(spec["resourceClaims"], pod);
   if (spec["containers"].isEmpty()) spec["containers"].required();

@@ -16,13 +16,12 @@ using json::Value;
 
 void checkAccessModes(const At& modes, std::string_view none) {
   if (modes.isEmpty()) modes.required(none);
-  bool alone = false;
+  bool alone = false, others = false;
   for (const At& mode : modes.items()) {
     modes.with(*mode).oneOf({"ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"});
-    alone = alone || mode.text() == "ReadWriteOncePod";
+    (mode.text() == "ReadWriteOncePod" ? alone : others) = true;
   }
-  if (alone && modes->array().size() > 1)
-    modes.forbidden("may not use ReadWriteOncePod with other access modes");
+  if (alone && others) modes.forbidden("may not use ReadWriteOncePod with other access modes");
 }
 
 void checkSize(const At& size) {
@@ -224,7 +223,7 @@ void checkStorageDriver(const At& object, const Value& old) {
 
 void checkStorageClass(const At& object, const Value& old) {
   object["provisioner"].given();
-  object["reclaimPolicy"].oneOf({"Delete", "Retain"});
+  if (At policy = object["reclaimPolicy"]; !policy.isEmpty()) policy.oneOf({"Delete", "Retain"});
   object["volumeBindingMode"].oneOf({"Immediate", "WaitForFirstConsumer"});
   if (old.isNull()) return;
   for (std::string_view field : {"parameters", "provisioner", "reclaimPolicy"})
