@@ -55,6 +55,11 @@ constexpr std::string_view kSubdomain =
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
     "'.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used "
     "for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+constexpr std::string_view kSearchDomain =
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' "
+    "or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used "
+    "for validation is "
+    "'_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')";
 constexpr std::string_view kLabel =
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
     "must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used "
@@ -164,6 +169,17 @@ void At::between(std::int64_t low, std::int64_t high) const {
 void At::oneOf(const std::vector<std::string_view>& supported) const {
   if (isThere() && std::ranges::find(supported, text()) == supported.end()) unsupported(supported);
 }
+bool At::atMost(std::size_t items) const {
+  if (value_->array().size() <= items) return true;
+  add(Fault::TooMany,
+      format("Too many: {}: must have at most {} items", value_->array().size(), items));
+  return false;
+}
+bool At::fits(std::size_t bytes) const {
+  if (text().size() <= bytes) return true;
+  add(Fault::TooLong, format("Too long: may not be more than {} bytes", bytes));
+  return false;
+}
 void At::port() const { between(1, 65535); }
 void At::portOrName() const {
   if (value_->isString())
@@ -202,11 +218,7 @@ Problems searchDomainProblems(std::string_view text) {
   });
   Problems out;
   if (text.size() > 253) out.push_back(tooLong(253));
-  if (!good) {
-    std::string words(kSubdomain);
-    words.insert(words.find("'-'"), "'_', ");
-    out.push_back(std::move(words));
-  }
+  if (!good) out.emplace_back(kSearchDomain);
   return out;
 }
 
@@ -316,6 +328,10 @@ Problems domainPathProblems(std::string_view text) {
 
 Problems relativePathProblems(std::string_view text) {
   if (text.starts_with('/')) return {"must be a relative path"};
+  return backstepProblems(text);
+}
+
+Problems backstepProblems(std::string_view text) {
   for (std::string_view part : split(text, '/'))
     if (part == "..") return {"must not contain '..'"};
   return {};

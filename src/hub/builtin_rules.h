@@ -67,8 +67,10 @@ class At {
   void notNegative() const;
   void between(std::int64_t low, std::int64_t high) const;  // both ends included
   void oneOf(const std::vector<std::string_view>& supported) const;
-  void port() const;        // a number
-  void portOrName() const;  // an int-or-string
+  bool atMost(std::size_t items) const;  // of a list; whether it is so
+  bool fits(std::size_t bytes) const;    // of a text; whether it does
+  void port() const;                     // a number
+  void portOrName() const;               // an int-or-string
   void countOrPercent() const;
   void immutable(const json::Value& old) const;
 
@@ -98,6 +100,7 @@ Problems portNameProblems(std::string_view text);
 Problems configKeyProblems(std::string_view text);
 Problems envNameProblems(std::string_view text);
 Problems pathSegmentProblems(std::string_view text);
+Problems backstepProblems(std::string_view text);    // of a path: ".."
 Problems domainPathProblems(std::string_view text);  // example.com/path
 Problems relativePathProblems(std::string_view text);
 Problems ipProblems(std::string_view text);

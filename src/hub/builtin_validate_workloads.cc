@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "base/time.h"
 #include "hub/builtin_rules.h"
+#include "kube/quantity.h"
 #include "kube/selector.h"
 
 namespace cadre::hub {
@@ -73,14 +74,14 @@ void checkImmutableSelector(const At& object, const Value& old) {
 Value withClaims(Value pods, const Value& claims) {
   if (!pods["spec"].isObject()) return pods;
   json::Array volumes;
+  std::set<std::string> names;
   for (const Value& claim : claims.array())
-    volumes.push_back(json::Object{
-        {"name", claim["metadata"]["name"]},
-        {"persistentVolumeClaim", json::Object{{"claimName", claim["metadata"]["name"]}}}});
+    if (const Value& name = claim["metadata"]["name"]; names.insert(name.string()).second)
+      volumes.push_back(json::Object{{"name", name},
+                                     {"persistentVolumeClaim", json::Object{{"claimName", name}}}});
   if (volumes.empty()) return pods;
   for (const Value& volume : pods["spec"]["volumes"].array())
-    if (std::ranges::none_of(volumes, [&](auto& one) { return one["name"] == volume["name"]; }))
-      volumes.push_back(volume);
+    if (!names.contains(volume["name"].string())) volumes.push_back(volume);
   pods.make("spec").make("volumes") = std::move(volumes);
   return pods;
 }
@@ -162,7 +163,12 @@ void checkStatefulSet(const At& object, const Value& old) {
   Value pods = withClaims(*spec["template"], *spec["volumeClaimTemplates"]);
   checkPodTemplate(spec["template"].with(pods));
   checkAlwaysRestarted(spec, "StatefulSet");
-  if (old.isNull()) return;
+  if (old.isNull()) {
+    for (const At& claim : spec["volumeClaimTemplates"].items()) checkClaimSpec(claim["spec"]);
+    At service = spec["serviceName"];
+    if (!service.isEmpty()) service.all(labelProblems(service.text()));
+    return;
+  }
   Value now = *spec, before = old["spec"];
   for (std::string_view name :
        {"replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit",
@@ -216,35 +222,46 @@ void checkControllerRevision(const At& object, const Value& old) {
 
 namespace {
 
+void checkExitCodes(const At& values, bool in) {
+  if (values.isEmpty()) values.invalidShown("[]", "at least one value is required");
+  values.atMost(255);
+  std::set<std::int64_t> seen;
+  std::int64_t before = 0;
+  bool ordered = true;
+  for (const At& value : values.items()) {
+    if (in && value->integer() == 0) value.invalid("must not be 0 for the In operator");
+    if (!seen.insert(value->integer()).second) value.duplicate();
+    ordered = ordered && (seen.size() == 1 || value->integer() >= before);
+    before = value->integer();
+  }
+  if (!ordered) values.invalid("must be ordered");
+}
+
 void checkFailurePolicy(const At& spec) {
   At policy = spec["podFailurePolicy"], pod = spec["template"]["spec"];
   if (!policy.isThere()) return;
   if (pod["restartPolicy"].text() != "Never")
     pod["restartPolicy"].invalid("only \"Never\" is supported when podFailurePolicy is specified");
-  auto isContainer = [&](const std::string& name) {
-    for (std::string_view list : {"containers", "initContainers"})
-      for (const At& container : pod[list].items())
-        if (container["name"].text() == name) return true;
-    return false;
-  };
+  std::set<std::string> containers;
+  for (std::string_view list : {"containers", "initContainers"})
+    for (const Value& container : pod[list]->array()) containers.insert(container["name"].string());
+  policy["rules"].atMost(20);
   for (const At& rule : policy["rules"].items()) {
     if (rule["action"].isEmpty())
       rule["action"].required("valid values: \"Count\", \"FailIndex\", \"FailJob\", \"Ignore\"");
     else
       rule["action"].oneOf({"Count", "FailIndex", "FailJob", "Ignore"});
+    if (rule["action"].text() == "FailIndex" && !spec["backoffLimitPerIndex"].isThere())
+      rule["action"].invalid("requires the backoffLimitPerIndex to be set");
     At codes = rule["onExitCodes"], conditions = rule["onPodConditions"];
     if (codes.isThere()) {
       if (codes["operator"].isEmpty())
         codes["operator"].required("valid values: \"In\", \"NotIn\"");
       else
         codes["operator"].oneOf({"In", "NotIn"});
-      At values = codes["values"];
-      if (values.isEmpty()) values.invalidShown("[]", "at least one value is required");
-      for (const At& value : values.items())
-        if (codes["operator"].text() == "In" && value->integer() == 0)
-          value.invalid("must not be 0 for the In operator");
+      checkExitCodes(codes["values"], codes["operator"].text() == "In");
       At name = codes["containerName"];
-      if (name.isThere() && !isContainer(name.text()))
+      if (name.isThere() && !containers.contains(name.text()))
         name.invalid("must be one of the container or initContainer names in the pod template");
     }
     for (const At& condition : conditions.items()) {
@@ -263,6 +280,87 @@ void checkFailurePolicy(const At& spec) {
                        .message = "Invalid value: specifying one of OnExitCodes and "
                                   "OnPodConditions is required"});
   }
+}
+
+// Indexes as "0,3-5": how many they are, or what is wrong with them.
+struct Indexes {
+  std::int64_t count = 0;
+  std::string problem = {};
+};
+
+Indexes indexesOf(std::string_view text, std::int64_t completions) {
+  Indexes out;
+  std::int64_t last = -1;
+  if (text.empty()) return out;
+  for (std::string_view interval : split(text, ',')) {
+    auto ends = split(interval, '-');
+    if (ends.size() > 2)
+      return {.problem = format("the fragment \"{}\" violates the requirement that an index "
+                                "interval can have at most two parts separated by '-'",
+                                interval)};
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      auto index = parseInt(ends[i]);
+      if (!index)
+        return {.problem = format("cannot convert string to integer for index: \"{}\"", ends[i])};
+      if (*index >= completions) return {.problem = format("too large index: \"{}\"", ends[i])};
+      if (*index <= last)
+        return {.problem = format("non-increasing order, previous: {}, current: {}", last, *index)};
+      out.count += i == 0 ? 1 : *index - last;
+      last = *index;
+    }
+  }
+  return out;
+}
+
+void checkSuccessPolicy(const At& spec) {
+  At policy = spec["successPolicy"], rules = policy["rules"];
+  if (!policy.isThere()) return;
+  if (spec["completionMode"].text() != "Indexed")
+    return policy.invalid("requires indexed completion mode");
+  if (rules.isEmpty())
+    rules.required("at least one rules must be specified when the successPolicy is specified");
+  rules.atMost(20);
+  std::int64_t completions = spec["completions"]->integer();
+  for (const At& rule : rules.items()) {
+    At count = rule["succeededCount"], chosen = rule["succeededIndexes"];
+    if (!count.isThere() && !chosen.isThere())
+      rule.required("at least one of succeededCount or succeededIndexes must be specified");
+    Indexes indexes = indexesOf(chosen.text(), completions);
+    if (!indexes.problem.empty())
+      chosen.invalid(format("error parsing succeededIndexes: {}", indexes.problem));
+    if (!count.isThere()) continue;
+    count.notNegative();
+    if (count->integer() > completions)
+      count.invalid(format("must be less than or equal to {} (the number of specified completions)",
+                           completions));
+    if (chosen.isThere() && count->integer() > indexes.count)
+      count.invalid(
+          format("must be less than or equal to {} (the number of indexes in the "
+                 "specified succeededIndexes field)",
+                 indexes.count));
+  }
+}
+
+// Of so many indexes not all can be told one by one.
+void checkManyIndexes(const At& spec) {
+  constexpr std::int64_t kMany = 100000, kFew = 10000;
+  At most = spec["maxFailedIndexes"], parallel = spec["parallelism"];
+  const Value& completions = *spec["completions"];
+  auto limit = [](const At& number, std::int64_t high, std::string_view when) {
+    if (number->integer() > high)
+      number.invalid(format("must be less than or equal to {}{}", high, when));
+  };
+  if (spec["completionMode"].text() == "Indexed")
+    limit(parallel, kMany, " when completion mode is Indexed");
+  if (most.isThere() && !completions.isNull() && most->integer() > completions.integer())
+    most.invalid("must be less than or equal to completions");
+  limit(most, kMany, "");
+  if (completions.integer() <= kMany || !spec["backoffLimitPerIndex"].isThere()) return;
+  constexpr std::string_view kWhen =
+      " when completions are above 100000 and used with backoff limit per index";
+  if (!most.isThere()) most.required("must be specified when completions is above 100000");
+  limit(parallel, kFew, kWhen);
+  limit(most, kFew, kWhen);
 }
 
 // What a Job and the template of a CronJob have in common.
@@ -286,13 +384,42 @@ void checkJobSpec(const At& spec) {
     spec["podReplacementPolicy"].oneOf({"Failed"});
   else
     spec["podReplacementPolicy"].oneOf({"Failed", "TerminatingOrFailed"});
+  checkManyIndexes(spec);
   checkFailurePolicy(spec);
+  checkSuccessPolicy(spec);
   checkPodTemplate(spec["template"]);
   At restart = spec["template"]["spec"]["restartPolicy"];
   if (restart.text() == "Always")
     restart.required("valid values: \"OnFailure\", \"Never\"");
   else if (restart.text() != "OnFailure" && restart.text() != "Never")
     restart.unsupported({"OnFailure", "Never"});
+}
+
+// Without one by hand, the selector is the one that is made from the uid, and the pods have what it
+// asks for. Of old ones not all labels are asked.
+void checkGeneratedSelector(const At& object, const Value& old) {
+  constexpr std::string_view kPrefix = "batch.kubernetes.io/";
+  At spec = object["spec"], labels = spec["template"]["metadata"]["labels"];
+  if (spec["manualSelector"]->boolean() || !spec["selector"].isThere()) return;
+  const std::string &name = object["metadata"]["name"].text(),
+                    &uid = object["metadata"]["uid"].text();
+  const Value& before = old["spec"]["template"]["metadata"]["labels"];
+  json::Object made;
+  for (auto [key, value] : {std::pair("controller-uid", &uid), std::pair("job-name", &name)}) {
+    made.set(key, *value);
+    const std::string prefixed = format("{}{}", kPrefix, key);
+    if (old.isNull() || !before[prefixed].isNull()) made.set(prefixed, *value);
+  }
+  for (const auto& [key, value] : made) {
+    const std::string must = format("must be '{}'", value.string());
+    if (!labels->object().contains(key))
+      labels.key(key).required(must);
+    else if ((*labels)[key].string() != value.string())
+      labels.key(key).with(*labels).invalid(must);
+  }
+  auto selector = kube::LabelSelector::fromObject(*spec["selector"]);
+  if (selector && !selector->matches(made))
+    spec["selector"].invalid("`selector` not auto-generated");
 }
 
 }  // namespace
@@ -304,23 +431,24 @@ void checkJob(const At& object, const Value& old) {
     selector.required();
   else
     checkSelector(selector);
-  // The one that is made from the uid.
-  if (!spec["manualSelector"]->boolean()) {
-    const json::Object& labels = selector["matchLabels"]->object();
-    if (labels.size() != 1 || selector["matchExpressions"].isThere())
-      selector.invalid("`selector` not auto-generated");
-  }
+  checkGeneratedSelector(object, old);
   checkMatches(spec);
-  if (At name = object["metadata"]["name"]; old.isNull() && name.text().size() > 63)
-    name.invalid("must be no more than 63 characters");
+  // Its pods have its name and their index, the last one the longest.
+  if (std::int64_t count = spec["completions"]->integer();
+      old.isNull() && spec["completionMode"].text() == "Indexed" && count > 0) {
+    At name = object["metadata"]["name"];
+    std::string host = format("{}-{}", name.text(), count - 1);
+    if (!labelProblems(host).empty())
+      name.invalid(format("will not able to create pod with invalid DNS label: {}", host));
+  }
   if (old.isNull()) return;
   const Value& before = old["spec"];
   bool elastic = spec["completionMode"].text() == "Indexed" &&
                  before["completions"] == before["parallelism"] &&
                  *spec["completions"] == *spec["parallelism"];
   if (!elastic) spec["completions"].immutable(before["completions"]);
-  for (std::string_view name :
-       {"selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy"})
+  for (std::string_view name : {"selector", "completionMode", "podFailurePolicy",
+                                "backoffLimitPerIndex", "managedBy", "successPolicy"})
     spec[name].immutable(before[name]);
   // A job that was never started may be placed elsewhere; of the template that is all.
   Value now = *spec["template"], then = before["template"];
@@ -475,12 +603,62 @@ void checkCronJob(const At& object, const Value& old) {
 
 namespace {
 
-void checkMetricTarget(const At& target, bool needs_average) {
-  At average = target["averageValue"];
-  if (needs_average && average.isEmpty())
+void checkPositive(const At& amount) {
+  auto quantity = kube::Quantity::fromJson(*amount);
+  if (amount.isThere() && quantity && *quantity <= kube::Quantity())
+    amount.invalidText(quantity->text(), "must be positive");
+}
+
+void checkMetricTarget(const At& target) {
+  At type = target["type"], utilization = target["averageUtilization"];
+  if (type.isEmpty()) type.required("must specify a metric target type");
+  if (type.text() != "Utilization" && type.text() != "Value" && type.text() != "AverageValue")
+    type.invalidText(type.text(), "must be either Utilization, Value, or AverageValue");
+  checkPositive(target["value"]);
+  checkPositive(target["averageValue"]);
+  if (utilization.isThere() && utilization->integer() < 1)
+    utilization.invalid("must be greater than 0");
+}
+
+// What is measured, as a part of a path.
+void checkSegment(const At& name, std::string_view why) {
+  if (name.isEmpty())
+    name.required(why);
+  else
+    name.all(pathSegmentProblems(name.text()));
+}
+
+// An object of any version.
+void checkReference(const At& ref) {
+  for (std::string_view name : {"kind", "name"}) checkSegment(ref[name], "");
+  At version = ref["apiVersion"];
+  if (std::ranges::count(version.text(), '/') > 1)
+    version.invalid(format("unexpected GroupVersion string: {}", version.text()));
+}
+
+void checkResourceMetric(const At& source) {
+  At target = source["target"], average = target["averageValue"];
+  if (source["name"].isEmpty()) source["name"].required("must specify a resource name");
+  checkMetricTarget(target);
+  bool relative = target["averageUtilization"].isThere();
+  if (!relative && !average.isThere())
+    target["averageUtilization"].required(
+        "must set either a target raw value or a target utilization");
+  if (relative && average.isThere())
+    average.forbidden("may not set both a target raw value and a target utilization");
+}
+
+void checkNamedMetric(const At& source, const std::string& type) {
+  At target = source["target"], average = target["averageValue"], value = target["value"];
+  if (type == "Object") checkReference(source["describedObject"]);
+  checkSegment(source["metric"]["name"], "must specify a metric name");
+  checkMetricTarget(target);
+  if (type == "Pods" && !average.isThere())
     average.required("must specify a positive target averageValue");
-  if (!needs_average && average.isEmpty() && target["value"].isEmpty())
-    target["value"].required("must set either a target value for metric or a per-pod target");
+  if (type != "Pods" && !average.isThere() && !value.isThere())
+    value.required("must set either a target value for metric or a per-pod target");
+  if (type == "External" && average.isThere() && value.isThere())
+    value.forbidden("may not set both a target value for metric and a per-pod target");
 }
 
 void checkMetric(const At& metric) {
@@ -494,25 +672,25 @@ void checkMetric(const At& metric) {
     metric["type"].unsupported(kTypes);
     return;
   }
-  std::string member = type;
-  member[0] = static_cast<char>(std::tolower(member[0]));
-  At source = metric[member];
+  auto nameOf = [](std::string_view type) {
+    std::string name(type);
+    name[0] = static_cast<char>(std::tolower(name[0]));
+    return name;
+  };
+  for (std::string_view other : kTypes)
+    if (At one = metric[nameOf(other)]; other != type && one.isThere())
+      one.forbidden("must populate the given metric source only");
+  At source = metric[nameOf(type)];
   if (!source.isThere())
     return source.required("must populate information for the given metric source");
-  At target = source["target"];
-  if (type == "Resource" || type == "ContainerResource") {
-    if (source["name"].isEmpty()) source["name"].required("must specify a resource name");
-    if (target["averageUtilization"].isEmpty() && target["averageValue"].isEmpty())
-      target["averageUtilization"].required(
-          "must set either a target raw value or a target utilization");
-    if (target["averageUtilization"].isThere() && target["averageValue"].isThere())
-      target["averageValue"].forbidden(
-          "may not set both a target raw value and a target utilization");
-    return;
-  }
-  At name = source["metric"]["name"];
-  if (name.isEmpty()) name.required("must specify a metric name");
-  checkMetricTarget(target, type == "Pods");
+  if (type != "Resource" && type != "ContainerResource") return checkNamedMetric(source, type);
+  checkResourceMetric(source);
+  if (type == "Resource") return;
+  At container = source["container"];
+  if (container.isEmpty())
+    container.required("must specify a container");
+  else
+    container.all(labelProblems(container.text()));
 }
 
 void checkScaling(const At& rules) {
@@ -540,13 +718,10 @@ void checkAutoscaler(const At& object, const Value&) {
   if (least.isThere() && most->integer() < least->integer())
     most.invalid("must be greater than or equal to `minReplicas`");
   At target = spec["scaleTargetRef"];
-  bool named = true;
-  for (std::string_view name : {"kind", "name"}) {
-    named = target[name].given() && named;
-    if (!target[name].isEmpty()) target[name].all(pathSegmentProblems(target[name].text()));
-  }
+  checkReference(target);
   const std::string& version = target["apiVersion"].text();
-  if (version.find('/') == std::string::npos && version != "v1")
+  bool grouped = version.find('/') != std::string::npos && !version.starts_with('/');
+  if (!grouped && target["kind"].text() != "ReplicationController")
     target["apiVersion"].invalidText(version, "apiVersion must specify API group");
   At metrics = spec["metrics"];
   bool may_be_none = false;
