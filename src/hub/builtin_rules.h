@@ -125,6 +125,7 @@ using ObjectCheck = void(const At& object, const json::Value& old);
 // builtin_validate_pod.cc
 void checkPodSpec(const At& spec, bool in_template);
 void checkPodTemplate(const At& pod_template);
+void checkTokenLife(const At& seconds);
 void checkNodeSelector(const At& selector);  // of terms
 void checkTolerations(const At& tolerations);
 // What makes two of them the same: all but tolerationSeconds.

@@ -132,13 +132,35 @@ void checkFieldRef(const At& ref, const std::vector<std::string_view>& fields) {
   path.oneOf(fields);
 }
 
+void checkDivisor(const At& divisor, std::string_view resource) {
+  static const std::set<std::string_view> kCpu = {"1m", "1"};
+  static const std::set<std::string_view> kBytes = {"1",   "1k",  "1M",  "1G",  "1T",  "1P", "1E",
+                                                    "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"};
+  auto amount = kube::Quantity::fromJson(*divisor);
+  if (!divisor.isThere() || !amount || *amount == kube::Quantity()) return;
+  const std::string text = amount->text();
+  std::string_view called = resource.ends_with(".memory")              ? "memory"
+                            : resource.ends_with(".ephemeral-storage") ? "local ephemeral storage"
+                            : resource.find(".hugepages-") != std::string_view::npos ? "hugepages"
+                                                                                     : "";
+  if (resource.ends_with(".cpu") && !kCpu.contains(text))
+    divisor.invalidText(resource,
+                        "only divisor's values 1m and 1 are supported with the cpu resource");
+  if (!called.empty() && !kBytes.contains(text))
+    divisor.invalidText(resource,
+                        format("only divisor's values 1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, "
+                               "1Ti, 1Pi, 1Ei are supported with the {} resource",
+                               called));
+}
+
 void checkResourceRef(const At& ref, bool in_volume) {
   if (in_volume) ref["containerName"].given();
   At resource = ref["resource"];
   if (!resource.given()) return;
   const std::string& name = resource.text();
-  if (name.starts_with("limits.hugepages-") || name.starts_with("requests.hugepages-")) return;
-  resource.oneOf(kResourceFields);
+  bool huge = name.starts_with("limits.hugepages-") || name.starts_with("requests.hugepages-");
+  if (!huge) resource.oneOf(kResourceFields);
+  checkDivisor(ref["divisor"], name);
 }
 
 void checkKeyRef(const At& ref) {
@@ -268,6 +290,13 @@ void checkResources(const At& resources) {
   if (huge && !basic) resources.forbidden("HugePages require cpu or memory");
 }
 
+void checkTokenLife(const At& seconds) {
+  if (!seconds.isThere()) return;
+  if (seconds->integer() < 600) seconds.invalid("may not specify a duration less than 10 minutes");
+  if (seconds->integer() > std::int64_t{1} << 32)
+    seconds.invalid("may not specify a duration larger than 2^32 seconds");
+}
+
 namespace {
 
 // --- containers
@@ -304,14 +333,36 @@ void checkPorts(const At& container, Pod& pod) {
   }
 }
 
+// A mount that is read only in all that is below, too.
+void checkRecursive(const At& how, const At& mount) {
+  if (!how.isThere() || how.text() == "Disabled") return;
+  if (how.text() != "Enabled" && how.text() != "IfPossible")
+    return how.unsupported({"Disabled", "Enabled", "IfPossible"});
+  if (!mount["readOnly"]->boolean()) how.forbidden("may only be specified when readOnly is true");
+  if (mount["mountPropagation"].isThere() && mount["mountPropagation"].text() != "None")
+    how.forbidden("may only be specified when mountPropagation is None or not specified");
+}
+
+// What a list of mounts or devices has of a field.
+std::set<std::string> textsOf(const At& list, std::string_view field) {
+  std::set<std::string> out;
+  for (const Value& one : list->array()) out.insert(one[field].string());
+  return out;
+}
+
 void checkMounts(const At& container, const Pod& pod) {
-  At all = container["volumeMounts"];
+  At all = container["volumeMounts"], devices = container["volumeDevices"];
+  const std::set<std::string> device_names = textsOf(devices, "name"),
+                              device_paths = textsOf(devices, "devicePath");
   std::set<std::string> paths;
   for (const At& mount : all.items()) {
     At name = mount["name"], path = mount["mountPath"];
     name.given();
     if (!pod.volumes.contains(name.text())) name.notFound();
     if (path.given() && !paths.insert(path.text()).second) path.invalid("must be unique");
+    if (device_names.contains(name.text())) name.invalid("must not already exist in volumeDevices");
+    if (device_paths.contains(path.text()))
+      path.invalid("must not already exist as a path in volumeDevices");
     for (std::string_view sub : {"subPath", "subPathExpr"}) {
       if (mount[sub].isEmpty()) continue;
       for (const std::string& problem : relativePathProblems(mount[sub].text()))
@@ -320,16 +371,27 @@ void checkMounts(const At& container, const Pod& pod) {
     if (!mount["subPath"].isEmpty() && !mount["subPathExpr"].isEmpty())
       mount["subPathExpr"].invalid("subPathExpr and subPath are mutually exclusive");
     mount["mountPropagation"].oneOf({"Bidirectional", "HostToContainer", "None"});
+    checkRecursive(all["recursiveReadOnly"].with(*mount["recursiveReadOnly"]), mount);
   }
+}
+
+void checkDevices(const At& container, const Pod& pod) {
+  const std::set<std::string> mounted = textsOf(container["volumeMounts"], "name"),
+                              mount_paths = textsOf(container["volumeMounts"], "mountPath");
+  std::set<std::string> names, paths;
   for (const At& device : container["volumeDevices"].items()) {
-    At name = device["name"];
-    name.given();
-    if (device["devicePath"].given())
-      device["devicePath"].all(device["devicePath"].text().find("..") == std::string::npos
-                                   ? Problems{}
-                                   : Problems{"can not contain backsteps ('..')"});
+    At name = device["name"], path = device["devicePath"];
+    if (path.given()) {
+      if (!paths.insert(path.text()).second) path.invalid("must be unique");
+      if (path.text().find("..") != std::string::npos)
+        path.invalid("can not contain backsteps ('..')");
+      if (mount_paths.contains(path.text()))
+        path.invalid("must not already exist as a path in volumeMounts");
+    }
+    if (!name.given()) continue;
+    if (!names.insert(name.text()).second) name.invalid("must be unique");
+    if (mounted.contains(name.text())) name.invalid("must not already exist in volumeMounts");
     auto found = pod.volumes.find(name.text());
-    if (name.isEmpty()) continue;
     if (found == pod.volumes.end())
       name.notFound();
     else if ((*found->second)["persistentVolumeClaim"].isNull() &&
@@ -405,7 +467,9 @@ void checkSeccomp(const At& context) {
     profile["type"].oneOf({"Localhost", "RuntimeDefault", "Unconfined"});
   if (type == "Localhost" && !local.isThere())
     local.required("must be set when seccomp type is Localhost");
-  else if (type != "Localhost" && local.isThere())
+  else if (type == "Localhost")
+    local.all(relativePathProblems(local.text()));
+  else if (local.isThere())
     local.invalid("can only be set when seccomp type is Localhost");
 }
 
@@ -426,10 +490,12 @@ void checkContainerSecurity(const At& context) {
 }
 
 void checkResizing(const At& policies) {
+  std::set<std::string> seen;
   for (const At& policy : policies.items()) {
     // The server speaks of the list as a whole.
     At resource = policies.with(*policy["resourceName"]);
     At restart = policies.with(*policy["restartPolicy"]);
+    if (!seen.insert(resource.text()).second) policy.with(*resource).duplicate();
     if (resource.given()) resource.oneOf({"cpu", "memory"});
     if (restart.given()) restart.oneOf({"NotRequired", "RestartContainer"});
   }
@@ -449,6 +515,7 @@ void checkContainer(const At& container, Pod& pod) {
   checkPorts(container, pod);
   checkEnvironment(container);
   checkMounts(container, pod);
+  checkDevices(container, pod);
   checkResources(container["resources"]);
   checkUsedClaims(container["resources"]["claims"], pod);
   checkContainerSecurity(container["securityContext"]);
@@ -522,18 +589,41 @@ void checkPartition(const At& disk) {
     partition.invalid("must be between 1 and 255, inclusive");
 }
 
+bool isDigit(char c) { return c >= '0' && c <= '9'; }
+bool isAlnum(char c) { return isDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+// The name of one side of iSCSI: iqn.2020-01.com.example:disk, or a number as eui or naa.
+void checkIscsiName(const At& name) {
+  std::string_view text = name.text();
+  constexpr std::size_t kNumber = 4;  // where it begins
+  bool by_number = text.starts_with("eui") || text.starts_with("naa");
+  bool good = false;
+  if (by_number) {
+    std::size_t digits = text.starts_with("eui") ? 16 : 32;
+    good = text.size() == kNumber + digits && std::ranges::all_of(text.substr(kNumber), isAlnum);
+  } else if (text.starts_with("iqn")) {
+    constexpr std::string_view kDate = "iqn.0000-00.";
+    good = text.size() > kDate.size();
+    for (std::size_t i = 0; good && i < kDate.size(); ++i)
+      good = kDate[i] == '0' ? isDigit(text[i]) : text[i] == kDate[i];
+    auto [authority, unique] = cut(good ? text.substr(kDate.size()) : text, ":");
+    good =
+        good && !authority.empty() && !unique.empty() &&
+        std::ranges::all_of(authority, [](char c) { return isAlnum(c) || c == '-' || c == '.'; }) &&
+        unique.find_first_of(",;*&$| \t\n\f\r") == std::string_view::npos;
+  } else {
+    return name.invalid("must be valid format starting with iqn, eui, or naa");
+  }
+  if (!good) name.invalid("must be valid format");
+}
+
 void checkIscsi(const At& iscsi) {
-  auto isKnown = [](const std::string& name) {
-    return name.starts_with("iqn") || name.starts_with("eui") || name.starts_with("naa");
-  };
-  constexpr std::string_view kForm = "must be valid format starting with iqn, eui, or naa";
   At name = iscsi["iqn"], initiator = iscsi["initiatorName"];
-  if (!name.isEmpty() && !isKnown(name.text())) name.invalid(kForm);
+  if (!name.isEmpty()) checkIscsiName(name);
   iscsi["lun"].between(0, 255);
   bool secret = iscsi["chapAuthDiscovery"]->boolean() || iscsi["chapAuthSession"]->boolean();
   if (secret && !iscsi["secretRef"].isThere()) iscsi["secretRef"].required();
-  if (initiator.isThere() && !isKnown(initiator.text()))
-    iscsi["initiatorname"].with(*initiator).invalid(kForm);
+  if (initiator.isThere()) checkIscsiName(iscsi["initiatorname"].with(*initiator));
 }
 
 void checkFibreChannel(const At& fc) {
@@ -563,7 +653,15 @@ void checkEphemeral(const At& ephemeral) {
 }
 
 void checkDriver(const At& csi) {
+  csi["driver"].fits(63);
   csi["driver"].all(subdomainProblems(lower(csi["driver"].text())));
+}
+
+// Of a volume that is the pod's own; the server names a part of it wrongly.
+void checkInlineSecret(const At& csi) {
+  At secret = csi["nodePublishSecretRef"];
+  if (!secret.isThere() || !secret["name"].given()) return;
+  csi["name"].with(*secret["name"]).all(subdomainProblems(secret["name"].text()));
 }
 
 void checkDownwardItems(const At& source) {
@@ -619,8 +717,7 @@ void checkProjected(const At& projected) {
     if (!isOnly("serviceAccountToken")) continue;
     At token = source["serviceAccountToken"];
     At seconds = token["expirationSeconds"];
-    if (seconds.isThere() && seconds->integer() < 600)
-      seconds.invalid("may not specify a duration less than 10 minutes");
+    checkTokenLife(seconds);
     At path = projected["path"].with(*token["path"]);
     if (path.given()) checkNonLocalPath(path);
   }
@@ -689,6 +786,7 @@ void checkVolumes(const At& volumes, Pod& pod) {
         one.forbidden("may not specify more than 1 volume type");
       else
         checkSource(volume, source.name);
+      if (!counted && source.name == "csi") checkInlineSecret(one);
       counted = true;
     }
     if (!name.given()) continue;
@@ -711,10 +809,13 @@ void checkDns(const At& spec) {
   }
   if (servers->array().size() > 3) servers.invalid("must not have more than 3 nameservers");
   for (const At& server : servers.items()) server.all(ipProblems(server.text()));
+  if (config["searches"]->array().size() > 32)
+    config["searches"].invalid("must not have more than 32 search paths");
   for (const At& search : config["searches"].items()) {
     std::string_view text = search.text();
+    if (text == ".") continue;
     if (text.ends_with('.')) text.remove_suffix(1);
-    if (!text.empty()) search.all(searchDomainProblems(text));
+    for (const std::string& problem : searchDomainProblems(text)) search.invalidText(text, problem);
   }
   for (const At& option : config["options"].items())
     if (option["name"].isEmpty()) option.required("must not be empty");
@@ -768,19 +869,54 @@ void checkNodeRequirement(const At& one) {
   one["key"].all(qualifiedProblems(one["key"].text()));
 }
 
+void checkNodeField(const At& one) {
+  At values = one["values"], op = one["operator"], key = one["key"];
+  if (op.text() != "In" && op.text() != "NotIn")
+    op.invalid("not a valid selector operator");
+  else if (values->array().size() != 1)
+    values.required(
+        "must be only one value when `operator` is 'In' or 'NotIn' for node field selector");
+  if (key.text() != "metadata.name") return key.invalid("not a valid field selector key");
+  for (const At& value : values.items()) value.all(subdomainProblems(value.text()));
+}
+
+void checkNodeTerm(const At& term) {
+  for (const At& one : term["matchExpressions"].items()) checkNodeRequirement(one);
+  for (const At& one : term["matchFields"].items()) checkNodeField(one);
+}
+
 }  // namespace
 
 void checkNodeSelector(const At& selector) {
   if (!selector.isThere()) return;
   At terms = selector["nodeSelectorTerms"];
   if (terms.isEmpty()) terms.required("must have at least one node selector term");
-  for (const At& term : terms.items())
-    for (const At& one : term["matchExpressions"].items()) checkNodeRequirement(one);
+  for (const At& term : terms.items()) {
+    checkNodeTerm(term);
+    for (const At& one : term["matchExpressions"].items())
+      for (const At& value : one["values"].items()) value.all(labelValueProblems(value.text()));
+  }
 }
 
 namespace {
 
+// Labels of the pod itself that others are to have as well.
+void checkLabelKeys(const At& of, std::string_view list) {
+  At keys = of[list];
+  if (!keys.isEmpty() && !of["labelSelector"].isThere())
+    return keys.forbidden("must not be specified when labelSelector is not set");
+  for (const At& key : keys.items())
+    for (const std::string& problem : qualifiedProblems(key.text()))
+      key.invalidText(key.text(), problem);
+}
+
 void checkPodAffinityTerm(const At& term) {
+  for (std::string_view list : {"matchLabelKeys", "mismatchLabelKeys"}) checkLabelKeys(term, list);
+  std::set<std::string> others;
+  for (const Value& key : term["mismatchLabelKeys"]->array()) others.insert(key.string());
+  for (const At& key : term["matchLabelKeys"].items())
+    if (others.contains(key.text()))
+      key.invalid("exists in both matchLabelKeys and mismatchLabelKeys");
   checkSelector(term["labelSelector"]);
   checkSelector(term["namespaceSelector"]);
   for (const At& name : term["namespaces"].items())
@@ -804,7 +940,7 @@ void checkAffinity(const At& affinity) {
   checkNodeSelector(node[kRequired]);
   for (const At& term : node[kPreferred].items()) {
     checkWeight(term["weight"]);
-    for (const At& one : term["preference"]["matchExpressions"].items()) checkNodeRequirement(one);
+    checkNodeTerm(term["preference"]);
   }
   for (std::string_view name : {"podAffinity", "podAntiAffinity"}) {
     for (const At& term : affinity[name][kRequired].items()) checkPodAffinityTerm(term);
@@ -840,6 +976,7 @@ void checkSpread(const At& constraints) {
     for (std::string_view policy : {"nodeAffinityPolicy", "nodeTaintsPolicy"})
       one[policy].oneOf({"Honor", "Ignore"});
     checkSelector(one["labelSelector"]);
+    checkLabelKeys(one, "matchLabelKeys");
   }
 }
 
@@ -863,10 +1000,14 @@ void checkPodSecurity(const At& spec) {
   for (std::string_view id : {"fsGroup", "runAsUser", "runAsGroup"}) context[id].between(0, kMaxId);
   for (const At& group : context["supplementalGroups"].items()) group.between(0, kMaxId);
   context["fsGroupChangePolicy"].oneOf({"Always", "OnRootMismatch"});
+  context["supplementalGroupsPolicy"].oneOf({"Merge", "Strict"});
   checkSeccomp(context);
   checkAppArmor(context);
+  std::set<std::string> sysctls;
   for (const At& sysctl : context["sysctls"].items()) {
-    if (sysctl["name"].given() && !isSysctl(sysctl["name"].text()))
+    if (sysctl["name"].given() && !sysctls.insert(sysctl["name"].text()).second)
+      sysctl["name"].duplicate();
+    else if (!sysctl["name"].isEmpty() && !isSysctl(sysctl["name"].text()))
       sysctl["name"].invalid(
           "must have at most 253 characters and match regex "
           R"(^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$)");
