@@ -424,8 +424,15 @@ void setJobSelector(Value& job) {
   setIfMissing(labels, "batch.kubernetes.io/controller-uid", uid);
 }
 
-// Data sources have two names as well, but not for objects of other namespaces.
-void mirrorDataSource(Value& spec) {
+// Data sources have two names as well, but not for objects of other namespaces. The older one is
+// for claims and snapshots alone, unless it was there.
+void mirrorDataSource(Value& spec, const Value& old) {
+  const Value& given = spec["dataSource"];
+  const std::string &group = given["apiGroup"].string(), &kind = given["kind"].string();
+  bool known = (group.empty() && kind == "PersistentVolumeClaim") ||
+               (group == "snapshot.storage.k8s.io" && kind == "VolumeSnapshot");
+  if (given.isObject() && !known && old["dataSource"].isNull())
+    spec.makeObject().erase("dataSource");
   const Value source = spec["dataSource"], reference = spec["dataSourceRef"];
   if (source.isObject() && reference.isNull()) spec.make("dataSourceRef") = source;
   if (source.isNull() && reference.isObject() && reference["namespace"].string().empty())
@@ -544,7 +551,7 @@ void prepareForCreate(const BuiltIn& kind, Value& object) {
       finalizers.emplace_back("kubernetes");
   } else if (kind.kind == "PersistentVolume" || kind.kind == "PersistentVolumeClaim") {
     object.make("status").make("phase") = "Pending";
-    if (kind.kind == "PersistentVolumeClaim") mirrorDataSource(object.make("spec"));
+    if (kind.kind == "PersistentVolumeClaim") mirrorDataSource(object.make("spec"), {});
   } else if (kind.kind == "Service") {
     setIpFamilies(object.make("spec"));
   }
@@ -582,7 +589,8 @@ void keepAllocated(Value& spec, const Value& old) {
                                              "ipFamilyPolicy"};
   if (!isElsewhere(spec) && !isElsewhere(old))
     for (std::string_view name : kAddresses)
-      if (!old[name].isNull()) setIfEmpty(spec, name, old[name]);
+      if (!old[name].isNull() && (name != "ipFamilyPolicy" || spec[name].isNull()))
+        setIfEmpty(spec, name, old[name]);
   if (isElsewhere(spec) && !isElsewhere(old)) {
     const bool same_address =
         spec["clusterIP"] == old["clusterIP"] && spec["clusterIPs"] == old["clusterIPs"];
@@ -621,7 +629,7 @@ void prepareForUpdate(const BuiltIn& kind, Value& object, const Value& old) {
   if (kind.hasStatus()) keep(object, old, "status");
   if (kind.kind == "Namespace") keep(object.make("spec"), old["spec"], "finalizers");
   if (kind.kind == "Lease") dropCoordination(object);
-  if (kind.kind == "PersistentVolumeClaim") mirrorDataSource(object.make("spec"));
+  if (kind.kind == "PersistentVolumeClaim") mirrorDataSource(object.make("spec"), old["spec"]);
   if (kind.kind == "Service" && kind.group.empty()) {
     Value& spec = object.make("spec");
     keepAllocated(spec, old["spec"]);

@@ -162,7 +162,7 @@ TEST(BuiltInTables, AreJudgedAsExpected) {
         ASSERT_EQ(outcome.decode, "");
         EXPECT_EQ(textsOf(outcome.errors), std::vector<std::string>());
         // The hub gives Services an address.
-        if (c.kind->kind == "Service") {
+        if (c.kind->kind == "Service" && outcome.object["spec"]["clusterIP"].string() != "None") {
           outcome.object.make("spec").make("clusterIP") = "10.0.0.1";
           outcome.object.make("spec").make("clusterIPs") = json::Array{"10.0.0.1"};
         }

@@ -171,6 +171,21 @@ void checkNamespace(const At& object, const Value&) {
   }
 }
 
+namespace {
+
+// One of each family at most.
+void checkNetworks(const At& networks) {
+  std::set<int> families;
+  for (const At& network : networks.items()) {
+    network.all(cidrProblems(network.text()));
+    families.insert(ipFamily(cut(network.text(), "/").first));
+  }
+  if (networks->array().size() > families.size())
+    networks.invalid("may specify no more than one CIDR for each IP family");
+}
+
+}  // namespace
+
 void checkNode(const At& object, const Value& old) {
   std::set<std::pair<std::string, std::string>> seen;
   // The server names the wrong part of the object.
@@ -185,6 +200,7 @@ void checkNode(const At& object, const Value& old) {
     if (!seen.emplace(taint["key"].text(), taint["effect"].text()).second)
       taint.duplicateShown(json::write(*taint) + ": taints must be unique by key and effect pair");
   }
+  checkNetworks(object["spec"]["podCIDRs"]);
   // Given once, to a node that is what it is.
   for (auto [field, called] :
        {std::pair("providerID", "providerID"), std::pair("podCIDRs", "podCIDR")})
@@ -306,6 +322,36 @@ void checkBalancer(const At& spec, const Value& old) {
 
 }  // namespace
 
+namespace {
+
+// What was there is taken as it is.
+void checkClusterIps(const At& spec, const Value& old) {
+  At addresses = spec["clusterIPs"];
+  const std::string& type = spec["type"].text();
+  std::set<std::string> before;
+  for (const Value& ip : old.array()) before.insert(ip.string());
+  std::set<int> families;
+  bool good = true;
+  for (std::size_t i = 0; i < addresses->array().size(); ++i) {
+    At ip = addresses.item(i);
+    families.insert(ipFamily(ip.text()));
+    if (i == 0 && ip.text() == "None") {
+      if (type == "LoadBalancer" || type == "NodePort")
+        ip.invalid(format("may not be set to 'None' for {} services", type));
+      good = addresses->array().size() == 1;
+      if (!good) addresses.invalid("'None' must be the first and only value");
+    } else if (!before.contains(ip.text())) {
+      auto problems = ipProblems(ip.text());
+      ip.all(problems);
+      good = good && problems.empty();
+    }
+  }
+  if (good && addresses->array().size() > families.size())
+    addresses.invalid("may specify no more than one IP for each IP family");
+}
+
+}  // namespace
+
 void checkService(const At& object, const Value& old) {
   At spec = object["spec"];
   const std::string& type = spec["type"].text();
@@ -328,12 +374,7 @@ void checkService(const At& object, const Value& old) {
     else
       name.all(subdomainProblems(text));
   }
-  for (const At& ip : spec["clusterIPs"].items()) {
-    if (ip.text() != "None")
-      ip.all(ipProblems(ip.text()));
-    else if (balanced || type == "NodePort")
-      ip.invalid(format("may not be set to 'None' for {} services", type));
-  }
+  checkClusterIps(spec, old["spec"]["clusterIPs"]);
   for (const At& ip : spec["externalIPs"].items()) {
     ip.all(ipProblems(ip.text()));
     checkReachable(ip);
@@ -431,17 +472,28 @@ void checkSliceAddress(const At& addresses, const At& address, const std::string
   if (!isOfPods(address.text())) checkReachable(address);
 }
 
+void checkHints(const At& hints) {
+  std::set<std::string> zones, nodes;
+  if (!hints["forZones"].atMost(8)) return;
+  for (const At& zone : hints["forZones"].items()) {
+    if (!zones.insert(zone["name"].text()).second) zone["name"].duplicate();
+    zone["name"].all(labelValueProblems(zone["name"].text()));
+  }
+  if (!hints["forNodes"].atMost(8)) return;
+  for (const At& node : hints["forNodes"].items()) {
+    if (!nodes.insert(node["name"].text()).second) node["name"].duplicate();
+    for (const std::string& problem : subdomainProblems(node["name"].text()))
+      node["name"].invalidText(node["name"].text(), problem);
+  }
+}
+
 void checkSliceEndpoint(const At& endpoint, const std::string& type) {
   At addresses = endpoint["addresses"], host = endpoint["hostname"], node = endpoint["nodeName"];
   if (addresses.isEmpty()) addresses.required("must contain at least 1 address");
   for (const At& address : addresses.items()) checkSliceAddress(addresses, address, type);
   if (node.isThere()) node.all(subdomainProblems(node.text()));
   if (host.isThere()) host.all(labelProblems(host.text()));
-  std::set<std::string> zones;
-  for (const At& zone : endpoint["hints"]["forZones"].items()) {
-    if (!zones.insert(zone["name"].text()).second) zone["name"].duplicate();
-    zone["name"].all(labelValueProblems(zone["name"].text()));
-  }
+  checkHints(endpoint["hints"]);
 }
 
 }  // namespace
@@ -742,14 +794,19 @@ void checkHost(const At& host) {
     host.invalid(kWildcard);
 }
 
+// An object of any kind.
+void checkTypedReference(const At& reference) {
+  At group = reference["apiGroup"];
+  if (group.isThere()) group.all(subdomainProblems(group.text()));
+  for (std::string_view name : {"kind", "name"})
+    if (reference[name].given()) reference[name].all(pathSegmentProblems(reference[name].text()));
+}
+
 void checkBackend(const At& backend) {
   At service = backend["service"], resource = backend["resource"], port = service["port"];
   if (service.isThere() && resource.isThere())
     return backend.invalidText("", "cannot set both resource and service backends");
-  if (resource.isThere()) {
-    for (std::string_view name : {"kind", "name"}) resource[name].given();
-    return;
-  }
+  if (resource.isThere()) return checkTypedReference(resource);
   if (!service.isThere()) return backend.invalidText("", "resource or service backend is required");
   if (service["name"].given()) service["name"].all(dns1035Problems(service["name"].text()));
   bool named = !port["name"].isEmpty(), numbered = !port["number"].isEmpty();
@@ -809,16 +866,29 @@ void checkIngress(const At& object, const Value&) {
   if (At name = spec["ingressClassName"]; name.isThere()) name.all(subdomainProblems(name.text()));
 }
 
+namespace {
+
+void checkParameters(const At& parameters) {
+  checkTypedReference(parameters);
+  At scope = parameters["scope"], ns = parameters["namespace"];
+  scope.oneOf({"Cluster", "Namespace"});
+  if (scope.text() == "Cluster" && ns.isThere())
+    ns.forbidden("`parameters.scope` is set to 'Cluster'");
+  if (scope.text() != "Namespace") return;
+  if (!ns.isThere())
+    ns.required("`parameters.scope` is set to 'Namespace'");
+  else
+    ns.all(labelProblems(ns.text()));
+}
+
+}  // namespace
+
 void checkIngressClass(const At& object, const Value& old) {
   At controller = object["spec"]["controller"];
-  if (controller.text().size() > 250)
-    controller.addFinding({.path = controller.path(),
-                           .fault = kube::Fault::TooLong,
-                           .message = "Too long: may not be more than 250 bytes"});
+  controller.fits(250);
   controller.all(domainPathProblems(controller.text()));
   At parameters = object["spec"]["parameters"];
-  if (parameters.isThere())
-    for (std::string_view name : {"kind", "name"}) parameters[name].given();
+  if (parameters.isThere()) checkParameters(parameters);
   if (!old.isNull()) controller.immutable(old["spec"]["controller"]);
 }
 
@@ -1024,6 +1094,57 @@ void checkUrl(const At& url) {
     url.invalidText(host.substr(0, host.find('@')), "user information is not permitted in the URL");
 }
 
+void checkServicePath(const At& path) {
+  std::string_view text = path.text();
+  if (text.empty() || text == "/") return;
+  if (text == "//") return path.invalid("segment[0] may not be empty");
+  if (!text.starts_with('/')) path.invalid("must start with a '/'");
+  text.remove_prefix(1);
+  if (text.ends_with('/')) text.remove_suffix(1);
+  auto segments = split(text, '/');
+  if (segments.empty()) segments.emplace_back();
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    if (segments[i].empty()) {
+      path.invalid(format("segment[{}] may not be empty", i));
+      continue;
+    }
+    for (const std::string& problem : subdomainProblems(segments[i]))
+      path.invalid(format("segment[{}]: {}", i, problem));
+  }
+}
+
+void checkHookService(const At& service) {
+  for (std::string_view field : {"name", "namespace"}) service[field].given();
+  At port = service["port"];
+  if (port.isThere() && (port->integer() < 1 || port->integer() > 65535))
+    port.invalid("port is not valid: must be between 1 and 65535, inclusive");
+  checkServicePath(service["path"]);
+}
+
+void checkReviewVersions(const At& versions) {
+  if (versions.isEmpty()) return versions.required("must specify one of v1, v1beta1");
+  std::set<std::string> seen;
+  for (const At& version : versions.items())
+    if (!seen.insert(version.text()).second)
+      version.invalid("duplicate version");
+    else
+      version.all(dns1035Problems(version.text()));
+  if (!seen.contains("v1") && !seen.contains("v1beta1"))
+    versions.invalid("must include at least one of v1, v1beta1");
+}
+
+void checkConditions(const At& conditions) {
+  if (!conditions.atMost(64)) return;
+  std::set<std::string> names;
+  for (const At& condition : conditions.items()) {
+    At name = condition["name"], expression = condition["expression"];
+    if (trim(expression.text()).empty()) expression.required();
+    if (!name.given()) continue;
+    name.all(qualifiedProblems(name.text()));
+    if (!names.insert(name.text()).second) name.duplicate();
+  }
+}
+
 void checkWebhookResources(const At& resources) {
   std::set<std::string_view> all_parts, all_resources;  // x/* and */x
   bool all = false, plain = false, everything = false;
@@ -1066,6 +1187,7 @@ void checkWebhookRule(const At& rule) {
     if (const json::Array& list = rule[name]->array();
         list.size() > 1 && std::ranges::find(list, Value("*")) != list.end())
       rule[name].invalid(format("if '*' is present, must not specify other {}", what));
+  for (const At& version : rule["apiVersions"].items()) version.given();
   checkWebhookResources(rule["resources"]);
   rule["scope"].oneOf({"*", "Cluster", "Namespaced"});
 }
@@ -1103,15 +1225,9 @@ void checkWebhooks(const At& object, const Value&) {
     else if (config["url"].isThere())
       checkUrl(config["url"]);
     else
-      for (std::string_view field : {"name", "namespace"}) config["service"][field].given();
-    At versions = hook["admissionReviewVersions"];
-    bool known = std::ranges::any_of(versions->array(), [](const Value& one) {
-      return one.string() == "v1" || one.string() == "v1beta1";
-    });
-    if (versions.isEmpty())
-      versions.required("must specify one of v1, v1beta1");
-    else if (!known)
-      versions.invalid("must include at least one of v1, v1beta1");
+      checkHookService(config["service"]);
+    checkReviewVersions(hook["admissionReviewVersions"]);
+    checkConditions(hook["matchConditions"]);
   }
 }
 

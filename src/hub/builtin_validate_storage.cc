@@ -59,6 +59,27 @@ void checkClaimUpdate(const At& object, const Value& old) {
   spec["volumeMode"].as("volumeMode").immutable(old["spec"]["volumeMode"]);
 }
 
+void checkDataSource(const At& source) {
+  if (!source.isThere()) return;
+  for (std::string_view name : {"name", "kind"}) source[name].given();
+  At group = source["apiGroup"], kind = source["kind"];
+  if (!group.isEmpty())
+    group.all(subdomainProblems(group.text()));
+  else if (kind.text() != "PersistentVolumeClaim")
+    source.invalidText(kind.text(),
+                       "must be 'PersistentVolumeClaim' when referencing the default apiGroup");
+}
+
+// Two names for one field.
+void checkDataSources(const At& spec) {
+  At source = spec["dataSource"], reference = spec["dataSourceRef"];
+  checkDataSource(source);
+  checkDataSource(reference);
+  // The server shows nothing of it.
+  if (source.isThere() && reference.isThere() && *source != *reference)
+    spec.invalidShown("{}", "must match dataSourceRef");
+}
+
 }  // namespace
 
 void checkClaimSpec(const At& spec) {
@@ -73,6 +94,7 @@ void checkClaimSpec(const At& spec) {
   At storage_class = spec["storageClassName"];
   if (!storage_class.isEmpty()) storage_class.all(subdomainProblems(storage_class.text()));
   spec["volumeMode"].oneOf({"Block", "Filesystem"});
+  checkDataSources(spec);
 }
 
 void checkClaim(const At& object, const Value& old) {
@@ -106,6 +128,12 @@ constexpr std::string_view kVolumeSources[] = {"hostPath",
                                                "storageos",
                                                "csi"};
 
+void checkSecretReference(const At& ref) {
+  if (!ref.isThere()) return;
+  if (ref["name"].given()) ref["name"].all(subdomainProblems(ref["name"].text()));
+  if (ref["namespace"].given()) ref["namespace"].all(labelProblems(ref["namespace"].text()));
+}
+
 void checkVolumeSources(const At& spec) {
   bool counted = false;
   for (std::string_view name : kVolumeSources) {
@@ -117,8 +145,14 @@ void checkVolumeSources(const At& spec) {
     }
     counted = true;
     checkSource(spec, name);
-    if (name == "csi") source["volumeHandle"].given();
-    if (name == "local") source["path"].given();
+    if (name == "csi") {
+      source["volumeHandle"].given();
+      for (std::string_view ref : {"controllerPublishSecretRef", "controllerExpandSecretRef",
+                                   "nodePublishSecretRef", "nodeExpandSecretRef"})
+        checkSecretReference(source[ref]);
+    }
+    if (name == "local" && source["path"].given())
+      source["path"].all(backstepProblems(source["path"].text()));
     if (name == "local" && !spec["nodeAffinity"].isThere())
       spec["nodeAffinity"].required("Local volume requires node affinity");
   }
@@ -199,6 +233,7 @@ void checkAttachment(const At& object, const Value& old) {
   spec["nodeName"].all(subdomainProblems(spec["nodeName"].text()));
   // The server asks twice.
   spec["attacher"].given();
+  spec["attacher"].fits(63);
   spec["attacher"].all(subdomainProblems(lower(spec["attacher"].text())));
   if (volume.isThere()) volume.all(subdomainProblems(volume.text()));
 }
@@ -211,8 +246,8 @@ void checkStorageDriver(const At& object, const Value& old) {
     At audience = request["audience"], seconds = request["expirationSeconds"];
     if (!audiences.insert(audience.text()).second)
       audience.duplicate();
-    else if (seconds.isThere() && seconds->integer() < 600)
-      seconds.invalid("may not specify a duration less than 10 minutes");
+    else
+      checkTokenLife(seconds);
   }
   for (const At& mode : modes.items()) modes.with(*mode).oneOf({"Persistent", "Ephemeral"});
   if (old.isNull()) return;
@@ -221,8 +256,37 @@ void checkStorageDriver(const At& object, const Value& old) {
   modes.immutable(old["spec"]["volumeLifecycleModes"]);
 }
 
+namespace {
+
+void checkTopologies(const At& topologies) {
+  std::set<std::map<std::string, std::set<std::string>>> seen = {{}};
+  for (const At& topology : topologies.items()) {
+    std::map<std::string, std::set<std::string>> term;
+    At expressions = topology["matchLabelExpressions"];
+    for (const At& one : expressions.items()) {
+      At key = one["key"];
+      std::set<std::string> values;
+      one["values"].given();
+      for (const At& value : one["values"].items())
+        if (!values.insert(value.text()).second) value.duplicate();
+      for (const std::string& problem : qualifiedProblems(key.text()))
+        key.invalidText(key.text(), problem);
+      if (!term.emplace(key.text(), std::move(values)).second) key.duplicate();
+    }
+    if (!seen.insert(std::move(term)).second) expressions.duplicateShown("\"\"");
+  }
+}
+
+}  // namespace
+
 void checkStorageClass(const At& object, const Value& old) {
-  object["provisioner"].given();
+  At provisioner = object["provisioner"];
+  if (provisioner.given())
+    for (const std::string& problem : qualifiedProblems(lower(provisioner.text())))
+      provisioner.invalidText(lower(provisioner.text()), problem);
+  if (object["parameters"]->object().contains(""))
+    object["parameters"].invalidText("", "field can not be empty.");
+  checkTopologies(object["allowedTopologies"]);
   if (At policy = object["reclaimPolicy"]; !policy.isEmpty()) policy.oneOf({"Delete", "Retain"});
   object["volumeBindingMode"].oneOf({"Immediate", "WaitForFirstConsumer"});
   if (old.isNull()) return;
