@@ -145,6 +145,26 @@ void prepare(const Kind& kind, json::Value& object, const json::Value& old,
   if (subresource == "finalize") set(object.make("spec"), "finalizers", left);
 }
 
+// An owner that is there again is left out. What is said of it; empty when there is none.
+std::string dropSameOwners(json::Value& object) {
+  std::set<std::string> seen;
+  std::vector<std::string> again;
+  json::Array left;
+  for (const json::Value& owner : object["metadata"]["ownerReferences"].array()) {
+    if (seen.insert(json::write(owner)).second)
+      left.push_back(owner);
+    else
+      again.push_back(owner["uid"].string());
+  }
+  if (again.empty()) return {};
+  object.make("metadata").make("ownerReferences") = std::move(left);
+  return format(
+      ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in "
+      "1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate "
+      "UID(s) observed: {}",
+      join(again, ", "));
+}
+
 Failure otherNamespace() {
   return badRequest(
       "the namespace of the provided object does not match the namespace sent on the request");
@@ -231,6 +251,8 @@ std::optional<Failure> Registry::checkFields(const Kind& kind, json::Value& obje
   }
   object = kind.pruned(std::move(object));
   dress(object, kind);
+  if (std::string said = dropSameOwners(object); !said.empty())
+    draft.warnings.push_back(std::move(said));
   return std::nullopt;
 }
 
