@@ -65,6 +65,8 @@ class BuiltInKind : public Kind {
     needs_version = isOneOf(kNeedVersion);
     shows_deleted = isOneOf(kShowDeleted);
     orphans = isOneOf(kOrphan);
+    if (storage == "endpoints")
+      deprecation = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
   }
 
   std::vector<std::string> unknownFields(const json::Value& object) const override {
