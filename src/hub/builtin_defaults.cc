@@ -1,11 +1,13 @@
 #include "hub/builtin_defaults.h"
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <set>
 
 #include "base/format.h"
 #include "base/strings.h"
+#include "hub/builtin_types.h"
 #include "kube/field_defaults.h"
 #include "kube/quantity.h"
 
@@ -33,25 +35,72 @@ void setIfEmpty(Value& object, std::string_view name, Value value) {
   if (isEmpty(object[name])) object.make(name) = std::move(value);
 }
 
+// --- names of images
+
+bool isDigit(char c) { return c >= '0' && c <= '9'; }
+bool isLowerAlnum(char c) { return isDigit(c) || (c >= 'a' && c <= 'z'); }
+bool isAlnum(char c) { return isLowerAlnum(c) || (c >= 'A' && c <= 'Z'); }
+bool isHex(char c) { return isDigit(c) || (c >= 'a' && c <= 'f'); }
+
+// example.com:5000
+bool isRegistry(std::string_view host) {
+  if (host.starts_with('[')) return host.find(']') != std::string_view::npos;
+  auto [name, port] = cut(host, ":");
+  if (host.ends_with(':') || !std::ranges::all_of(port, isDigit)) return false;
+  return std::ranges::all_of(split(name, '.'), [](std::string_view part) {
+    return !part.empty() && isAlnum(part.front()) && isAlnum(part.back()) &&
+           std::ranges::all_of(part, [](char c) { return isAlnum(c) || c == '-'; });
+  });
+}
+
+// Letters and digits, between them one dot, one or two underscores, or any number of dashes.
+bool isRepositoryPart(std::string_view part) {
+  if (part.empty() || !isLowerAlnum(part.front()) || !isLowerAlnum(part.back())) return false;
+  for (std::size_t i = 0; i < part.size();) {
+    std::size_t end = i;
+    while (end < part.size() && !isLowerAlnum(part[end])) ++end;
+    std::string_view between = part.substr(i, end - i);
+    bool dashes = between.find_first_not_of('-') == std::string_view::npos;
+    if (!dashes && between != "." && between != "_" && between != "__") return false;
+    i = end + 1;
+  }
+  return true;
+}
+
+bool isTag(std::string_view tag) {
+  auto isWord = [](char c) { return isAlnum(c) || c == '_'; };
+  return !tag.empty() && tag.size() <= 128 && isWord(tag.front()) &&
+         std::ranges::all_of(tag, [&](char c) { return isWord(c) || c == '.' || c == '-'; });
+}
+
+bool isDigest(std::string_view digest) {
+  auto [algorithm, sum] = cut(digest, ":");
+  std::size_t size = algorithm == "sha256"   ? 64
+                     : algorithm == "sha384" ? 96
+                     : algorithm == "sha512" ? 128
+                                             : 0;
+  return size != 0 && sum.size() == size && std::ranges::all_of(sum, isHex);
+}
+
 // The tag of an image's name: "latest" where there is neither a tag nor a digest, and nothing where
 // it is no image's name at all.
 std::string_view imageTag(std::string_view image) {
-  auto at = image.find('@');
-  bool digest = at != std::string_view::npos;
-  image = image.substr(0, at);
-  auto slash = image.rfind('/');
-  auto colon = image.find(':', slash == std::string_view::npos ? 0 : slash);
-  std::string_view repository = image.substr(0, colon);
-  // A host before the first slash may have capital letters; the rest may not.
-  auto first = repository.find('/');
-  std::string_view host = repository.substr(0, first == std::string_view::npos ? 0 : first);
-  bool has_host = host.find_first_of(".:") != std::string_view::npos || host == "localhost";
-  std::string_view rest = has_host ? repository.substr(first + 1) : repository;
-  if (rest.empty() ||
-      rest.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789._-/") != std::string_view::npos)
-    return {};
-  if (colon != std::string_view::npos) return image.substr(colon + 1);
-  return digest ? "" : "latest";
+  auto [name, digest] = cut(image, "@");
+  bool with_digest = image.size() != name.size();
+  auto slash = name.find('/');
+  std::string_view host = name.substr(0, slash == std::string_view::npos ? 0 : slash);
+  bool has_host = host.find_first_of(".:") != std::string_view::npos || host == "localhost" ||
+                  lower(host) != host;
+  std::string_view rest = has_host ? name.substr(slash + 1) : name;
+  auto colon = rest.find(':');
+  std::string_view repository = rest.substr(0, colon);
+  bool good = !repository.empty() && std::ranges::all_of(split(repository, '/'), isRepositoryPart);
+  // That is the number of an image, not its name.
+  if (image.size() == 64 && std::ranges::all_of(image, isHex)) good = false;
+  if (!good || (has_host && !isRegistry(host)) || (with_digest && !isDigest(digest))) return {};
+  if (colon == std::string_view::npos) return with_digest ? "" : "latest";
+  std::string_view tag = rest.substr(colon + 1);
+  return isTag(tag) ? tag : std::string_view();
 }
 
 std::string_view pullPolicy(const Value& image) {
@@ -402,8 +451,6 @@ void setIpFamilies(Value& spec) {
   setIfMissing(spec, "ipFamilyPolicy", free ? "RequireDualStack" : "SingleStack");
   setIfEmpty(spec, "ipFamilies", free ? json::Array{"IPv4", "IPv6"} : json::Array{"IPv4"});
 }
-
-constexpr std::string_view kTemplateGeneration = "deprecated.daemonset.template.generation";
 
 void setJobSelector(Value& job) {
   if (job["spec"]["manualSelector"].boolean()) return;

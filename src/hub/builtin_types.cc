@@ -468,6 +468,7 @@ void makeStructTyped(Type type, Value& value) {
 Value zeroOf(Type type) {
   switch (type.form()) {
     case Form::String:
+    case Form::Bytes:
       return "";
     case Form::Integer:
     case Form::Number:
@@ -524,6 +525,11 @@ Result<> decodable(const BuiltIn& kind, const Value& object) {
   Reader reader;
   reader.structOf(kind.type(), object);
   if (reader.problem()) return badRequest(kind, *reader.problem());
+  // To the server it is a number, which older clients have here.
+  const Value& generation = object["metadata"]["annotations"][kTemplateGeneration];
+  if (kind.kind == "DaemonSet" && !generation.isNull() && !parseInt(generation.string()))
+    return badRequest(
+        kind, format("strconv.ParseInt: parsing \"{}\": invalid syntax", generation.string()));
   return {};
 }
 

@@ -10,6 +10,9 @@
 
 namespace cadre::hub {
 
+// An annotation of DaemonSets: how often their template has changed.
+inline constexpr std::string_view kTemplateGeneration = "deprecated.daemonset.template.generation";
+
 // From what a client sent to what the types of the API hold, as an API server does it that reads
 // JSON into Go's structs and writes them out again. Pure; as deep as the object is, which the
 // parser limits.
