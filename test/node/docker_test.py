@@ -220,8 +220,9 @@ class DockerTest(UpCase):
         self.assertLess(size, 25 << 20)
         def waits(name):
             return [s["state"].get("waiting", {}) for p in self.pods(f"app={name}") for s in p["status"].get("containerStatuses", [])]
-        for name, why in ("missing", "`docker load`"), ("never", "imagePullPolicy is Never"):
-            self.wait_for(lambda: any(w.get("reason") == "ErrImagePull" and why in w["message"] for w in waits(name)), "it says so")
+        for name, reason, why in (("missing", "ImagePullBackOff", "`docker load`"),
+                                  ("never", "ErrImageNeverPull", 'Container image "none:1" is not present with pull policy of Never')):
+            self.wait_for(lambda: any(w.get("reason") == reason and why in w["message"] for w in waits(name)), "it says so")
         # What is over holds no network.
         self.wait_for(lambda: self.running() == [] and
                       not any(c["Labels"]["dev.cadre.pod"] == self.pods("app=good")[0]["metadata"]["uid"] for c in self.engine.containers()),
@@ -399,7 +400,7 @@ class DockerTest(UpCase):
 
     def test_network_policies_are_enforced(self):
         serve = "mkdir -p /page; echo hello > /page/text; httpd -p 9090 -h /page; exec httpd -f -p 8080 -h /page"
-        probe = {"httpGet": {"path": "/text", "port": 8080}, "periodSeconds": 1, "failureThreshold": 1}
+        probe = {"httpGet": {"path": "/text", "port": 8080}, "periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 20, "initialDelaySeconds": 3}
         self.up()
         self.kubectl(self, "create", "namespace", "team")
         self.kubectl(self, "label", "namespace", "team", "kind=ours")

@@ -134,7 +134,7 @@ class UpTest(UpCase):
                       "it was started a third time")
         self.assertEqual(sorted(f.name for f in runs_of.iterdir()), ["000001", "000002"])
         self.assertEqual(sorted(f.name for f in next((self.data / "node/logs").glob(f"*{pods[0]['metadata']['uid']}")).joinpath("web").iterdir()),
-                         ["1.log", "2.log"])
+                         ["1.log", "1.log.message", "2.log", "2.log.message"])
 
         # Fewer, none, and nothing is left of them.
         self.kubectl(self, "scale", "deploy/web", "--replicas=1")
