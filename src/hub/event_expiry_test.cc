@@ -1,29 +1,12 @@
-#include <gtest/gtest.h>
-
-#include "base/scheduler.h"
-#include "hub/hub.h"
-#include "hub/transport.h"
-#include "kube/client.h"
+#include "hub/testing/direct_hub.h"
 
 namespace cadre::hub {
 namespace {
 
 const kube::Resource kEvents{.version = "v1", .plural = "events", .kind = "Event"};
 
-class EventExpiryTest : public testing::Test {
+class EventExpiryTest : public DirectHub {
  protected:
-  EventExpiryTest()
-      : hub_(scheduler_, random_, {.keep = [this](const auto&) -> Result<> {
-               if (has_space_) return {};
-               return Error{.code = Code::ResourceExhausted, .message = "no space"};
-             }}) {
-    hub_.furnish();
-    scheduler_.runReady();
-    client_ = directClient(scheduler_, [this] {
-      return directTransport(scheduler_, hub_, "test", {"system:masters"});
-    });
-  }
-
   void write(const std::string& name, int count) {
     json::Object object{{"apiVersion", "v1"},
                         {"kind", "Event"},
@@ -40,12 +23,6 @@ class EventExpiryTest : public testing::Test {
   bool isThere(const std::string& name) {
     return static_cast<bool>(hub_.objects().find("events", {"default", name}));
   }
-
-  FakeScheduler scheduler_;
-  Random random_{1};
-  bool has_space_ = true;
-  Hub hub_;
-  std::unique_ptr<kube::Client> client_;
 };
 
 TEST_F(EventExpiryTest, AreTriedAgainWhereThatCannotBeKept) {

@@ -1,39 +1,16 @@
 // Objects that are as large as they may be: what is done to each item must not depend on all
 // others, or one request would hold up everybody. Nothing is timed here; what is quadratic takes
 // minutes.
-#include <gtest/gtest.h>
+#include <algorithm>
 
 #include "base/format.h"
-#include "base/scheduler.h"
-#include "hub/hub.h"
-#include "hub/transport.h"
-#include "json/write.h"
-#include "kube/client.h"
+#include "hub/testing/direct_hub.h"
 
 namespace cadre::hub {
 namespace {
 
-class Large : public testing::Test {
+class Large : public DirectHub {
  protected:
-  Large() {
-    hub_.furnish();
-    scheduler_.runReady();
-    client_ = directClient(scheduler_, [this] {
-      return directTransport(scheduler_, hub_, "test", {"system:masters"});
-    });
-  }
-
-  // What is said against it; empty: nothing.
-  std::string send(const std::string& method, const std::string& target, const json::Value& body) {
-    std::string said = "no answer";
-    Pending sent = client_->request(method, target, json::write(body), "application/json",
-                                    [&](const Result<json::Value>& answer) {
-                                      said = answer ? std::string() : answer.error().text();
-                                    });
-    scheduler_.advance(10s);
-    return said;
-  }
-
   template <class Item>
   static json::Array list(int count, Item item) {
     json::Array out;
@@ -77,10 +54,6 @@ class Large : public testing::Test {
   }
 
   const std::string pods_ = "/api/v1/namespaces/default/pods";
-  FakeScheduler scheduler_;
-  Random random_{1};
-  Hub hub_{scheduler_, random_, {}};
-  std::unique_ptr<kube::Client> client_;
 };
 
 TEST_F(Large, SpreadConstraints) {

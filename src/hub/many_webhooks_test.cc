@@ -1,37 +1,12 @@
-#include <gtest/gtest.h>
-
 #include "base/format.h"
-#include "base/scheduler.h"
-#include "hub/hub.h"
-#include "hub/transport.h"
-#include "json/write.h"
-#include "kube/client.h"
+#include "hub/testing/direct_hub.h"
 
 namespace cadre::hub {
 namespace {
 
 // Webhooks that cannot be called, and do not matter: as many as one likes.
-class ManyWebhooks : public testing::Test {
+class ManyWebhooks : public DirectHub {
  protected:
-  ManyWebhooks() {
-    hub_.furnish();
-    scheduler_.runReady();
-    client_ = directClient(scheduler_, [this] {
-      return directTransport(scheduler_, hub_, "test", {"system:masters"});
-    });
-  }
-
-  void send(const std::string& method, const std::string& target, const json::Value& body) {
-    bool done = false;
-    Pending sent = client_->request(method, target, body.isNull() ? "" : json::write(body),
-                                    "application/json", [&](const Result<json::Value>& answer) {
-                                      done = true;
-                                      EXPECT_TRUE(answer.ok()) << answer.error().text();
-                                    });
-    scheduler_.advance(10s);
-    EXPECT_TRUE(done) << method << " " << target;
-  }
-
   static json::Value hooks(std::string_view kind, std::string_view operation, int count) {
     json::Array list;
     for (int i = 0; i < count; ++i)
@@ -58,24 +33,22 @@ class ManyWebhooks : public testing::Test {
 
   const std::string configurations_ = "/apis/admissionregistration.k8s.io/v1/";
   const std::string maps_ = "/api/v1/namespaces/default/configmaps";
-  FakeScheduler scheduler_;
-  Random random_{1};
-  Hub hub_{scheduler_, random_, {}};
-  std::unique_ptr<kube::Client> client_;
 };
 
 TEST_F(ManyWebhooks, AreAskedAboutEachOfMany) {
-  for (int i = 0; i < 5000; ++i) send("POST", maps_, configMap(i));
-  send("POST", configurations_ + "validatingwebhookconfigurations",
-       hooks("ValidatingWebhookConfiguration", "DELETE", 1));
-  send("DELETE", maps_, json::Value());
+  for (int i = 0; i < 5000; ++i) EXPECT_EQ(send("POST", maps_, configMap(i)), "");
+  EXPECT_EQ(send("POST", configurations_ + "validatingwebhookconfigurations",
+                 hooks("ValidatingWebhookConfiguration", "DELETE", 1)),
+            "");
+  EXPECT_EQ(send("DELETE", maps_, json::Value()), "");
   EXPECT_TRUE(hub_.objects().all("configmaps").empty());
 }
 
 TEST_F(ManyWebhooks, AreAskedOneAfterTheOther) {
-  send("POST", configurations_ + "mutatingwebhookconfigurations",
-       hooks("MutatingWebhookConfiguration", "CREATE", 4000));
-  send("POST", maps_, configMap(1));
+  EXPECT_EQ(send("POST", configurations_ + "mutatingwebhookconfigurations",
+                 hooks("MutatingWebhookConfiguration", "CREATE", 4000)),
+            "");
+  EXPECT_EQ(send("POST", maps_, configMap(1)), "");
   EXPECT_EQ(hub_.objects().all("configmaps").size(), 1u);
 }
 

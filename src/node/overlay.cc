@@ -63,6 +63,11 @@ Result<> enterOverlay(const std::string& tree, const std::string& folder) {
   return {};
 }
 
+void openOverlay(const std::string& folder) {
+  std::error_code ignored;
+  fs::permissions(fs::path(folder) / "work" / "work", fs::perms::owner_all, ignored);
+}
+
 bool canOverlay(const std::string& folder) {
   const std::string place = folder + "/.overlay";
   std::error_code ignored;
@@ -76,7 +81,7 @@ bool canOverlay(const std::string& folder) {
   int status = 1;
   while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  fs::permissions(place + "/work/work", fs::perms::owner_all, ignored);
+  openOverlay(place);
   fs::remove_all(place, ignored);
   return status == 0;
 }

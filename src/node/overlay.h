@@ -11,6 +11,8 @@ namespace cadre::node {
 // wrote: that is in FOLDER/upper. Needs no rights, but a system that lets users have namespaces and
 // overlays in them.
 Result<> enterOverlay(const std::string& tree, const std::string& folder);
+// What the system leaves in there that nobody may look into, so that the folder can be removed.
+void openOverlay(const std::string& folder);
 // Whether that works here; tried in another process.
 bool canOverlay(const std::string& folder);
 

@@ -277,8 +277,7 @@ class ProcessRuntime final : public Runtime {
   void forget(const RunName& run) override {
     std::error_code ignored;
     removeGroups(readShim(folderOf(run)).groups);
-    // The system leaves a folder there that nobody may look into.
-    fs::permissions(folderOf(run) + "/work/work", fs::perms::owner_all, ignored);
+    openOverlay(folderOf(run));
     fs::remove_all(folderOf(run), ignored);
   }
 

@@ -471,7 +471,7 @@ struct Supervisor::Impl {
     }
     if (pod.is_preparing) return false;
     if (auto written = protect(uid, pod); !written) {
-      cannot(uid, pod, name, "CreatePodSandboxError", written.error());
+      cannot(uid, pod, name, kNotFurnished, written.error());
       return false;
     }
     pod.is_preparing = true;
